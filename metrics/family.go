@@ -1,11 +1,11 @@
 package metrics
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,7 +111,7 @@ func newFamily(m *Metrics, k kind, name, help string, bounds []float64, labels [
 	for i := range f.labels {
 		f.sorted = append(f.sorted, i)
 	}
-	slices.SortFunc(f.sorted, func(a, b int) int { return cmp.Compare(f.labels[a], f.labels[b]) })
+	sort.Slice(f.sorted, func(a, b int) bool { return f.labels[f.sorted[a]] < f.labels[f.sorted[b]] })
 	if n := len(f.bounds); n > 0 && math.IsInf(f.bounds[n-1], 1) {
 		f.bounds = f.bounds[:n-1] // every histogram has +Inf
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -106,7 +107,7 @@ func (f *family) all(reported []*series) []*series {
 	}
 	f.mu.RUnlock()
 	all = append(all, reported...)
-	slices.SortStableFunc(all, func(a, b *series) int { return slices.Compare(a.values, b.values) })
+	sort.SliceStable(all, func(a, b int) bool { return slices.Compare(all[a].values, all[b].values) < 0 })
 	for i := len(all) - 1; i > 0; i-- {
 		if slices.Equal(all[i-1].values, all[i].values) {
 			f.misuse(fmt.Errorf("two values for {%s}", all[i].labels))

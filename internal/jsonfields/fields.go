@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 )
@@ -189,12 +190,13 @@ func validName(name string) bool {
 // dominant returns the winning field of each name, if there is one, and the fields of the names that
 // have none.
 func dominant(fields []*Field) (members, tied []*Field) {
-	slices.SortStableFunc(fields, func(a, b *Field) int {
+	sort.SliceStable(fields, func(i, j int) bool {
+		a, b := fields[i], fields[j]
 		return cmp.Or(
 			strings.Compare(a.Member, b.Member),
 			cmp.Compare(len(a.Path), len(b.Path)),
 			taggedFirst(a, b),
-		)
+		) < 0
 	})
 	for i := 0; i < len(fields); {
 		j := i + 1
