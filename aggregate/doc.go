@@ -15,9 +15,9 @@
 //	}
 //
 // Take a CustomResourceDefinition if it can do the work: kube-apiserver then serves the
-// kind, and nothing here must run. Serve a kind yourself if its objects are computed from
-// others ([Projection]), if they must not be stored in the cluster's etcd, or if a request
-// acts at once ([Stored] with subresources).
+// kind, and nothing here must run. Serve a kind yourself if each of its objects is a view of
+// an object of one other kind in the cluster ([Projection]), if its objects must not be
+// stored in the cluster's etcd, or if a request acts at once ([Stored] with subresources).
 //
 // # Guarantees
 //
