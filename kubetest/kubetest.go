@@ -69,6 +69,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,6 +116,8 @@ type Cluster struct {
 	// These are set for a local cluster: the command that controls it and its directory.
 	command string
 	dir     string
+
+	test string // which the cluster ends with, if there is one
 }
 
 // Start returns a cluster. It starts one if there is none to share, and fails the test if
@@ -127,6 +130,7 @@ func Start(t testing.TB, options Options) *Cluster {
 		t.Fatalf("kubetest: %v", err)
 	}
 	if options.Private {
+		cluster.test = t.Name()
 		t.Cleanup(func() {
 			if err := cluster.Close(); err != nil {
 				t.Errorf("kubetest: %v", err)
@@ -193,7 +197,7 @@ func (s *sharing) open(ctx context.Context, options Options, keep time.Duration)
 	}
 	s.mu.Lock() // held while a cluster starts, so that a second test waits instead of starting another
 	defer s.mu.Unlock()
-	if c := s.clusters[key]; c != nil {
+	if c := s.clusters[key]; c != nil && c.supervised() {
 		return c, nil
 	}
 	c, err := start(ctx, options, keep)
@@ -205,6 +209,16 @@ func (s *sharing) open(ctx context.Context, options Options, keep time.Duration)
 	}
 	s.clusters[key] = c
 	return c, nil
+}
+
+// supervised reports whether the cluster's supervisor lives: it holds this lock.
+func (c *Cluster) supervised() bool {
+	f, err := os.Open(filepath.Join(c.dir, "supervisor.lock"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 func current(options Options) (*Cluster, error) {

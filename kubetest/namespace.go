@@ -13,8 +13,8 @@ import (
 )
 
 // Namespace creates a namespace for the test and returns its name: the test's name with a
-// random suffix. The namespace is deleted when the test has ended. Namespace does not
-// wait until its contents are gone.
+// random suffix. The namespace is deleted when the test has ended, if its cluster does not
+// end with it. Namespace does not wait until its contents are gone.
 //
 // Custom resources that are left in the namespace of a local cluster lose their finalizers: as a rule
 // the operator that would remove them has ended with the test. Otherwise the namespace would stay,
@@ -30,9 +30,12 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	if err := c.createNamespace(ctx, name, t.Name()); err != nil {
 		t.Fatalf("kubetest: create namespace %s: %v", name, err)
 	}
+	if c.test == t.Name() {
+		return name
+	}
 	t.Cleanup(func() {
 		if err := c.deleteNamespace(name); err != nil {
-			// A test may leave its private cluster disturbed.
+			// A subtest may leave its private cluster disturbed.
 			t.Logf("kubetest: delete namespace %s: %v", name, err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 const (
 	workLock       = "pintle.lock"
-	supervisorLock = "supervisor.lock"
+	supervisorLock = "supervisor.lock" // package kubetest looks at it too
 )
 
 // A Lock is held until it is released or the process ends.
