@@ -48,7 +48,7 @@ type BranchSpec struct {
 }
 
 // BranchPoint is a moment in the history of a branch. Without LSN and Time, it is the moment
-// at which the copy is made.
+// at which the copy is made: the copy has all that was committed before.
 type BranchPoint struct {
 	// Name of the NeonBranch.
 	Branch string `json:"branch" crd:"minLength=1,column=From"`

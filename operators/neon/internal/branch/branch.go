@@ -1,8 +1,8 @@
 // Package branch makes timelines of the storage from NeonBranches.
 //
 // branch.go has the plan of a branch, and its end. timeline.go observes, changes and deletes
-// timelines, and create.go makes them. catalog.go reads all timelines of a tenant at once, and
-// users.go tells who needs a timeline.
+// timelines, create.go makes them, and head.go finds the end of a parent's history. catalog.go
+// reads all timelines of a tenant at once, and users.go tells who needs a timeline.
 package branch
 
 import (

@@ -24,7 +24,7 @@ func (t *timeline) branchOf(parent *api.NeonBranch) error {
 	case parent.Spec.Archived:
 		return fmt.Errorf("NeonBranch %s is archived: set its spec.archived to false to make branches of it", parent.Name)
 	}
-	t.ancestor = parent.Status.TimelineID
+	t.ancestor, t.keepers = parent.Status.TimelineID, parent.Status.Safekeepers
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (op *Operator) create(ctx context.Context, _ plan.Ref, want *timeline) (*ti
 	n := upstream.NewTimeline{ID: want.id, Ancestor: want.ancestor}
 	if want.from == nil {
 		n.PGVersion = want.version
-	} else if n.StartLSN, err = start(ctx, sc, want); err != nil {
+	} else if n.StartLSN, err = op.start(ctx, sc, want); err != nil {
 		return nil, err
 	}
 	made, err := op.post(ctx, sc, want, n)
@@ -204,11 +204,11 @@ func conflict(ctx context.Context, sc *upstream.Controller, want *timeline, err 
 	return err
 }
 
-// start returns the position at which a branch begins, nil for the parent's end. It is looked
+// start returns the position at which a branch begins, nil for the end that the pageserver knows. It is looked
 // up before it is asked for: a request for one that is not there yet does not return.
-func start(ctx context.Context, sc *upstream.Controller, want *timeline) (*upstream.LSN, error) {
+func (op *Operator) start(ctx context.Context, sc *upstream.Controller, want *timeline) (*upstream.LSN, error) {
 	if want.from.LSN == "" && want.from.Time == nil {
-		return nil, nil
+		return op.head(ctx, want)
 	}
 	var at upstream.LSN
 	var err error
@@ -216,7 +216,7 @@ func start(ctx context.Context, sc *upstream.Controller, want *timeline) (*upstr
 		if at, err = upstream.ParseLSN(string(want.from.LSN)); err != nil {
 			return nil, fmt.Errorf("%w: %w", plan.ErrRefused, err)
 		}
-	} else if at, err = moment(ctx, sc, want); err != nil {
+	} else if at, err = op.moment(ctx, sc, want); err != nil {
 		return nil, err
 	}
 	parent, err := sc.Timeline(ctx, want.tenant, want.ancestor)
@@ -234,12 +234,19 @@ func start(ctx context.Context, sc *upstream.Controller, want *timeline) (*upstr
 }
 
 // moment returns the position of the moment at which a branch begins.
-func moment(ctx context.Context, sc *upstream.Controller, want *timeline) (upstream.LSN, error) {
+func (op *Operator) moment(ctx context.Context, sc *upstream.Controller, want *timeline) (upstream.LSN, error) {
 	text := want.from.Time.UTC().Format(time.RFC3339)
 	if want.from.Time.After(time.Now()) {
 		return 0, fmt.Errorf("%w: %s is in the future: make another NeonBranch with an earlier moment", plan.ErrRefused, text)
 	}
 	found, err := sc.LSNByTime(ctx, want.tenant, want.ancestor, want.from.Time.Time)
+	if err == nil && (found.Kind == upstream.LSNFuture || found.Kind == upstream.LSNNoData) {
+		// Commits of that time may be on their way to the pageserver.
+		if _, err := op.head(ctx, want); err != nil {
+			return 0, err
+		}
+		found, err = sc.LSNByTime(ctx, want.tenant, want.ancestor, want.from.Time.Time)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: look for the position of %s: %w", plan.ErrRefused, text, err)
 	}

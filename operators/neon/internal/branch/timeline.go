@@ -25,6 +25,7 @@ type timeline struct {
 	version  int              // of PostgreSQL
 	from     *api.BranchPoint // of the parent, nil for a root
 	ancestor string           // id of the parent's timeline
+	keepers  []int64          // safekeepers of that
 	imported bool             // it is somebody else's at first
 	made     bool             // it was there before
 	archived bool

@@ -152,12 +152,16 @@ func (w *world) start() {
 	client, err := kube.Config{Rest: config, FieldManager: "neon"}.Connect()
 	w.ok(err)
 	transport := w.lab.HTTP.Transport.(*http.Transport).Clone()
-	host, address := cluster.ControllerHost("main", w.namespace), fmt.Sprintf("127.0.0.1:%d", w.lab.Port(w.T, "controller"))
+	programs := map[string]int{cluster.ControllerHost("main", w.namespace): w.lab.Port(w.T, "controller")}
+	for id := range 3 {
+		programs[cluster.SafekeeperHost("main", w.namespace, int64(id+1))] = w.lab.Port(w.T, fmt.Sprintf("safekeeper-%d", id+1))
+	}
 	transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
-		if name, _, err := net.SplitHostPort(to); err != nil || name != host {
-			return nil, fmt.Errorf("dial %s: it is not the storage controller", to)
+		name, _, err := net.SplitHostPort(to)
+		if port := programs[name]; err == nil && port != 0 {
+			return new(net.Dialer).DialContext(ctx, network, fmt.Sprintf("127.0.0.1:%d", port))
 		}
-		return new(net.Dialer).DialContext(ctx, network, address)
+		return nil, fmt.Errorf("dial %s: it is not a program of the storage", to)
 	}
 	clusters := kube.For[api.NeonCluster](client).In(w.namespace)
 	clients := &cluster.Clients{

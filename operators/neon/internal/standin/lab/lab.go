@@ -133,10 +133,16 @@ func New(t testing.TB, c Config) *Lab {
 		}
 	}
 	l.write(t, "public.pem", l.Key.Public().PEM())
+	l.StartBroker(t)
+	return l
+}
+
+// StartBroker starts the broker again. It knows nothing: the safekeepers tell it each second.
+func (l *Lab) StartBroker(t testing.TB) {
+	t.Helper()
 	b := &broker.Broker{}
 	listener := l.listen(t, "broker")
 	l.start("broker", func(ctx context.Context) error { return b.Run(ctx, listener) })
-	return l
 }
 
 // Trust makes another key that of the programs that are started from then on.
