@@ -23,10 +23,19 @@ type graph struct {
 	neededBy [][]int
 }
 
+// A record of a node in the status has about recordSize bytes beside its names and needs. The records of
+// all nodes have at most mostRecords bytes: etcd takes requests of 1.5 MiB, with the rest of the object.
+const (
+	recordSize  = 400
+	mostRecords = 1_250_000
+)
+
 // newGraph checks the names and needs of nodes.
 func newGraph(nodes []vertex) (*graph, error) {
 	at := make(map[string]int, len(nodes))
+	size := 0
 	for i, v := range nodes {
+		size += recordSize + 3*len(v.name)
 		switch _, twice := at[v.name]; {
 		case v.name == "":
 			return nil, fmt.Errorf("%w: node %d has no name", errGraph, i+1)
@@ -38,12 +47,18 @@ func newGraph(nodes []vertex) (*graph, error) {
 	g := emptyGraph(len(nodes))
 	for i, v := range nodes {
 		for _, need := range v.needs {
+			size += len(need) + len(`"",`)
 			n, known := at[need]
 			if !known {
 				return nil, fmt.Errorf("%w: %q needs %q, which is not in the plan", errGraph, v.name, need)
 			}
 			g.add(i, n)
 		}
+	}
+	if size > mostRecords {
+		return nil, fmt.Errorf("%w: the nodes with the names of what they need would fill %d bytes of the status, "+
+			"and an object has room for %d: give the nodes shorter names, or put one node between two layers of many",
+			errGraph, size, mostRecords)
 	}
 	if cycle := g.cycle(); cycle != nil {
 		var path []string

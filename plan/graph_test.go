@@ -34,6 +34,25 @@ func TestGraphErrorsShowThePath(t *testing.T) {
 	}
 }
 
+// A plan whose records no object has room for is refused, because nothing could be made.
+func TestGraphThatFillsTheStatus(t *testing.T) {
+	for layer, want := range map[int]bool{20: false, 50: true} {
+		var nodes []vertex
+		var last, here []string
+		for i := range 200 {
+			if i%layer == 0 {
+				last, here = here, nil
+			}
+			v := vertex{fmt.Sprintf("%s-%03d", strings.Repeat("x", 248), i), last}
+			nodes, here = append(nodes, v), append(here, v.name)
+		}
+		_, err := newGraph(nodes)
+		if got := err != nil; got != want || got && !strings.Contains(err.Error(), "put one node between two layers") {
+			t.Errorf("layers of %d: %v", layer, err)
+		}
+	}
+}
+
 // someGraph draws needs of nodes at random; without cycles, a node needs nodes of smaller
 // numbers.
 func someGraph(t *rapid.T, cycles bool) (nodes []vertex) {
