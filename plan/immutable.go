@@ -148,7 +148,7 @@ func viewOf[T any](handle kube.Handle[T]) (view kube.View[T], ok bool) {
 }
 
 // isValid reports that the server would accept the wanted object under another name. Then
-// it is the change that the server has refused.
+// it is the change that the server has refused. It asks for room in the quota last.
 func (n *objectNode[T]) isValid(ctx context.Context, view kube.View[T], name string) bool {
 	other := *n.wanted
 	any(&other).(metav1.Object).SetName(strings.TrimRight(name[:min(len(name), 40)], "-.") + "-dry-run")
@@ -156,7 +156,8 @@ func (n *objectNode[T]) isValid(ctx context.Context, view kube.View[T], name str
 	// The live object may hold a node port or a cluster IP that the wanted one names too.
 	held := func(c metav1.StatusCause) bool { return strings.Contains(c.Message, "already allocated") }
 	all := causes(err)
-	return err == nil || len(all) > 0 && !slices.ContainsFunc(all, func(c metav1.StatusCause) bool { return !held(c) })
+	full := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+	return err == nil || full || len(all) > 0 && !slices.ContainsFunc(all, func(c metav1.StatusCause) bool { return !held(c) })
 }
 
 // report names the fields of a refused change.

@@ -175,6 +175,52 @@ func TestStatefulSetIsOrphanedAndRecreated(t *testing.T) {
 	}
 }
 
+// A StatefulSet is replaced also where the quota has no room for a second one.
+func TestStatefulSetInAFullQuota(t *testing.T) {
+	s := newStubborn(t, true)
+	want := s.set("1Gi")
+	describe := func(p *plan.Plan) {
+		plan.Object(p, "set", s.op.statefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) { return want, nil })
+	}
+	s.ok(s.converge(describe))
+	before := s.get()
+	quotas := kube.For[corev1.ResourceQuota](s.op.shops.Client()).In(s.namespace)
+	full := corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")}
+	quota := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: full}}
+	quota.Name = "full"
+	_, err := quotas.Create(s.soon(), quota)
+	s.ok(err)
+	kubetest.Eventually(s, "the quota is full", func() error {
+		q, err := quotas.Get(s.soon(), quota.Name)
+		if used := q.Status.Used["count/statefulsets.apps"]; err == nil && used.Value() != 1 {
+			err = fmt.Errorf("%+v", q.Status)
+		}
+		return err
+	})
+	want = s.set("1Gi")
+	want.Spec.ServiceName = "other"
+	s.ok(s.converge(describe))
+	if after := s.get(); after.UID == before.UID || after.Spec.ServiceName != "other" {
+		t.Errorf("the StatefulSet is %s, was %s, with the service %q", after.UID, before.UID, after.Spec.ServiceName)
+	}
+}
+
+// An owner in a namespace reads an object of a kind without namespaces.
+func TestLookupOfAClusterScopedObject(t *testing.T) {
+	s := newStubborn(t, true)
+	var found string
+	s.ok(s.converge(func(p *plan.Plan) {
+		class := plan.Lookup(p, "class", kube.For[storagev1.StorageClass](s.op.shops.Client()), kube.Key{Name: s.class})
+		plan.Object(p, "set", s.op.statefulSets, func(in plan.Inputs) (*appsv1.StatefulSet, error) {
+			found = class.From(in).Name
+			return s.set("1Gi"), nil
+		}).Needs(class)
+	}))
+	if found != s.class {
+		t.Errorf("found %q, want %q", found, s.class)
+	}
+}
+
 // If the node leaves the plan after its StatefulSet was deleted without its pods, or the
 // owner is deleted then, the pods are deleted; the volumes stay.
 func TestOrphansOfANodeThatLeaves(t *testing.T) {

@@ -35,8 +35,8 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 }
 
 // Lookup adds a node that only reads an object of somebody else. The object is never
-// written or deleted. An empty namespace stands for the owner's. If no store of the kind
-// runs, each reconcile asks the server.
+// written or deleted. For a kind in namespaces an empty namespace stands for the owner's. If
+// no store of the kind runs, each reconcile asks the server.
 //
 // The object is not the owner's, so neither the controller's Owns nor [Marked] sees its changes.
 // Name its kind in the controller's Watches, with [controller.Referenced] or
@@ -50,7 +50,7 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
 	n := newObject[T](p, name, objects)
 	n.reads = true
-	n.key = &kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
+	n.key = &key
 	return n.Node
 }
 
@@ -102,15 +102,33 @@ func (n *objectNode[T]) build(ctx context.Context, in Inputs) (*claim, error) {
 	return n.own(ctx, any(n.wanted).(metav1.Object))
 }
 
+// scope returns the scope of the node's kind.
+func (n *objectNode[T]) scope(ctx context.Context) (kube.Scope, error) {
+	if n.kind.scope != "" {
+		return n.kind.scope, nil
+	}
+	return n.handle.Scope(ctx)
+}
+
+// lookUp reads the object of a node that only reads.
+func (n *objectNode[T]) lookUp(ctx context.Context) (*T, error) {
+	key := *n.key
+	scope, err := n.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if scope == kube.Namespaced {
+		key.Namespace = cmp.Or(key.Namespace, n.plan.owner.GetNamespace())
+	}
+	return n.read(ctx, key)
+}
+
 // own makes the owner the controller of a child, or marks the child if that cannot be.
 func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error) {
 	p := n.plan
-	scope := n.kind.scope
-	if scope == "" {
-		var err error
-		if scope, err = n.handle.Scope(ctx); err != nil {
-			return nil, err
-		}
+	scope, err := n.scope(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if scope == kube.Namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(p.owner.GetNamespace())
@@ -191,7 +209,7 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	err := n.mayTake(ctx, c)
 	switch {
 	case n.writes == nil:
-		is, err = n.read(ctx, *n.key)
+		is, err = n.lookUp(ctx)
 	case err == nil:
 		is, err = n.ensure(ctx, c)
 	}
