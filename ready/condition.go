@@ -25,6 +25,8 @@ type conditioned struct {
 	// needs is a condition that a controller sets on each object of the kind. Before it is
 	// set, the object is not ready. It is empty for most kinds.
 	needs string
+	// silent says that a custom kind has conditions or an observed generation, and the object has neither.
+	silent bool
 }
 
 type condition struct {
@@ -53,8 +55,11 @@ func judge(o conditioned) State {
 		}
 		return waiting("%s", withMessage(kind+" is "+cmp.Or(c.status, "Unknown"), cmp.Or(c.message, c.reason)))
 	}
-	if o.needs != "" {
+	switch {
+	case o.needs != "":
 		return waiting("its condition %s is not set", o.needs)
+	case o.silent:
+		return waiting("its controller has not written its status")
 	}
 	return ready()
 }
@@ -76,6 +81,35 @@ func needed(kind schema.GroupKind, service bool) string {
 		return "Ready"
 	}
 	return ""
+}
+
+// isCustom reports whether a group is none of Kubernetes' own. Some kinds of these get a condition only if
+// something is wrong.
+func isCustom(group string) bool {
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
+// reports reports whether the status of a Go type has conditions or an observed generation.
+func reports(t reflect.Type) bool {
+	f, ok := fieldOf(t, "Status")
+	if !ok {
+		return false
+	}
+	_, observed := fieldOf(f, "ObservedGeneration")
+	_, conditions := fieldOf(f, "Conditions")
+	return observed || conditions
+}
+
+// fieldOf returns the type of a field of a struct, or of a pointer to one.
+func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil, false
+	}
+	f, ok := t.FieldByName(name)
+	return f.Type, ok
 }
 
 // kindOf returns the kind that an object names, by its TypeMeta or by a method GVK.
@@ -106,13 +140,16 @@ func conditionsOf(o any) conditioned {
 	if m, ok := o.(metav1.Object); ok {
 		found.generation = m.GetGeneration()
 	}
+	kind := kindOf(o)
 	status := member(reflect.ValueOf(o), "Status")
 	found.observed = generation(member(status, "ObservedGeneration"))
+	found.silent = found.observed == 0 && isCustom(kind.Group) && reports(reflect.TypeOf(o))
 	list := member(status, "Conditions")
 	if !list.IsValid() || list.Kind() != reflect.Slice {
 		return found
 	}
-	found.needs = needed(kindOf(o), member(member(reflect.ValueOf(o), "Spec"), "Service").IsValid())
+	found.silent = found.silent && list.Len() == 0
+	found.needs = needed(kind, member(member(reflect.ValueOf(o), "Spec"), "Service").IsValid())
 	for i := range list.Len() {
 		c := list.Index(i)
 		found.conditions = append(found.conditions, condition{

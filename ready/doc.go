@@ -33,7 +33,9 @@
 //   - APIService: if a Service backs it, it is available.
 //   - Node, ServiceCIDR: the condition Ready is True.
 //   - Any other kind: its condition Ready is True or, if it has none, its condition
-//     Available. If it has neither, it is ready as soon as it exists.
+//     Available. If it has neither, it is ready as soon as it exists; an object of a custom
+//     kind whose Go type has status.conditions or status.observedGeneration, as soon as its
+//     controller has written one of them.
 //
 // Any Go type works: the types of k8s.io/api, structs with status.conditions of
 // their own, views, and unstructured objects. A view must name the fields that the
@@ -43,7 +45,7 @@
 //
 // # Caveat
 //
-// The server empties the status of an object that is created, so an object of any other
-// kind is ready until its controller has written a condition. If the controller always
+// The server empties the status of an object that is created. So an unstructured object of a
+// custom kind is ready until its controller has written a condition. If the controller always
 // writes one, a rule should ask for it.
 package ready
