@@ -60,8 +60,9 @@
 // one state remains uncertain: the target may have the thing, may never have it, or may have
 // it later. Then the thing is observed, and the status says so. It is created again when
 // that makes no second one: at once if the Things are Idempotent, else when a call can no
-// longer take effect. Until then, a deletion of the thing is repeated. So nothing is made
-// twice and nothing is lost, if Settle holds.
+// longer take effect. Until then, a deletion looks for the thing again, and no other owner of
+// the process makes one of the name. So nothing is made twice and nothing is lost, if Settle
+// holds and the things tell whose they are: see [Things.Adopt].
 //
 // A settled plan sends no request. It calls a target only when the poll of a thing is due.
 //

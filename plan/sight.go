@@ -12,6 +12,8 @@ import (
 // process remembers it until it is due.
 type sight[T any] struct {
 	is      *T                // nil: it was not there
+	sent    *T                // what Create was to make; nil: it is not known
+	ended   bool              // it was deleted, and was not there then
 	token   string            // of its record
 	outcome map[string]string // nil: it is not known
 	at      time.Time
@@ -65,6 +67,9 @@ func (t *Things[T]) remember(key sightKey, is *T, token string, outcome map[stri
 				t.drop(k)
 			}
 		}
+	}
+	if old := t.known[key]; old != nil {
+		s.sent = old.sent
 	}
 	t.known[key] = s
 	return s

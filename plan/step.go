@@ -121,8 +121,9 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{again: t.retryIn(c.record)}, err
-	case is != nil && !thing.ours() && (t.Adopt == nil || !t.Adopt(ref, is)):
-		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, kube.ErrTaken)
+	case is != nil && !thing.Made && t.whose(key, thing, ref, k, is, n.wanted) != ours:
+		return answer{}, fmt.Errorf("create %s %s: %w, and nothing says that it is the owner's: delete it, or have Adopt take it over",
+			t.Kind, ref.Name, kube.ErrTaken)
 	case is != nil:
 		t.hold(key)
 		return n.found(ctx, c, ref, k, is, calls == 2)
@@ -192,6 +193,7 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	if err := gate.Open(ctx); err != nil {
 		return answer{refused: true}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
 	}
+	t.remember(n.plan.sightOf(*c.record), nil, "", nil).sent = n.wanted
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	is, err := call(limited, t.target(), func(ctx context.Context) (*T, error) { return t.Create(ctx, ref, n.wanted) })
@@ -200,6 +202,9 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 		return answer{refused: errors.Is(err, ErrRefused)}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
 	case is == nil:
 		return answer{}, fmt.Errorf("create %s %s: the function Create has returned nothing", t.Kind, ref.Name)
+	}
+	if shows(is, ref.Token) {
+		t.tells.Store(true)
 	}
 	return n.found(ctx, c, ref, k, is, false)
 }

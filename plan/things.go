@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,8 @@ type Things[T any] struct {
 	// Observe returns a thing, nil if there is none of that name.
 	Observe func(ctx context.Context, r Ref) (*T, error)
 	// Create makes a thing, and returns it as it is then. An error that wraps [ErrRefused]
-	// says that the thing was not made. After any other error the plan does not know that.
+	// says that the thing was not made, such as because another one has the name. After any
+	// other error the plan does not know that.
 	Create func(ctx context.Context, r Ref, want *T) (*T, error)
 	// Differs reports that a thing must be changed. It is required if Update is set.
 	Differs func(is, want *T) bool
@@ -65,8 +67,18 @@ type Things[T any] struct {
 	// than Poll, such as the rest of its life; at least 2 s. Zero means Poll, as does no Next.
 	Next func(is *T) time.Duration
 
-	// Adopt reports that a thing which exists before the plan creates it is the owner's.
-	// Default: it is somebody else's, and the error of the node wraps [kube.ErrTaken].
+	// Adopt reports whether a thing that was found is the owner's, although no creation of it
+	// was answered: it existed before, or somebody else may have made it meanwhile. A thing that
+	// is not the owner's is neither changed nor deleted, and the error of the node wraps
+	// [kube.ErrTaken].
+	//
+	// After a creation that was not answered, a thing is the owner's in any case if its name or
+	// one of its texts, such as a tag, has the Token of the [Ref] or the owner's uid. So a target
+	// that can store the Token should, and T should show it. Otherwise Adopt decides. Without
+	// Adopt, a thing is the owner's only after a creation that was not answered, if all values
+	// that were sent are there, and at least one besides the name, or nothing else. That is no
+	// proof: somebody else may have made the same thing in that time. A process that has not seen
+	// what was sent cannot tell. It deletes no such thing, and the deletion is an error.
 	Adopt func(r Ref, is *T) bool
 	// Outcome returns the part of a created thing that must not be lost, such as a password
 	// or an id that the target has given. It is recorded before any node that needs this one
@@ -79,6 +91,7 @@ type Things[T any] struct {
 	own   Target // is used if Target is nil
 	mu    sync.Mutex
 	known map[sightKey]*sight[T]
+	tells atomic.Bool // the things show the tokens of their creations
 	// holders are the owners of this process that have a thing or create it, by its name.
 	holders map[string]types.UID
 }
@@ -260,21 +273,27 @@ func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal 
 
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
 // created, it may appear after it was deleted. The same holds for a thing that was created
-// a moment ago, unless the target shows it before.
+// a moment ago, unless the target shows it before. Meanwhile no other owner of this process makes
+// one of the name. What was found in doubt, may be of a later owner, or has another owner is deleted
+// only if something says that it is the owner's.
 func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
+	key := p.sightOf(s)
 	if !s.Thing.ours() {
-		t.forget(p.sightOf(s)) // it may hold the name for a creation that was refused
+		t.forget(key) // it may hold the name for a creation that was refused
 		return removal{}
 	}
 	begun, calls := time.Now(), 1
 	hidden := t.isHidden(s.Thing, begun)
+	last := t.last(key)
+	ended := last != nil && last.ended
+	unsure := !t.hold(key) || s.Thing.uncertain() || ended
 	observes := s.Undo == undoWait || t.inDoubt(s.Thing, begun)
-	for _, more := range []bool{hidden, observes} {
+	for _, more := range []bool{hidden || unsure, observes} {
 		if more {
 			calls++
 		}
 	}
-	done, wait, err := t.target().turn(ctx, p.sightOf(s), calls)
+	done, wait, err := t.target().turn(ctx, key, calls)
 	switch {
 	case err != nil:
 		return removal{err: err}
@@ -282,29 +301,44 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		return removal{waits: "waiting for its turn to call " + t.target().String(), again: wait}
 	}
 	defer done()
-	ref, _, err := t.ref(ctx, p, s)
+	ref, k, err := t.ref(ctx, p, s)
 	if err != nil {
 		return removal{err: err}
 	}
-	if hidden {
+	leaves := false
+	if hidden || unsure {
 		is, err := t.observe(ctx, ref)
 		if err != nil {
 			return removal{err: err}
 		}
-		hidden = is == nil
-		shown := !hidden
+		if leaves = unsure && is == nil; unsure && is != nil {
+			of := t.whose(key, s.Thing, ref, k, is, nil)
+			if leaves = of != ours; of == unknown && s.Thing.uncertain() && !ended {
+				return removal{err: fmt.Errorf("delete %s %s: its creation was not answered, and nothing says whose this one is: "+
+					"delete it in %s by hand, or have Adopt tell", t.Kind, ref.Name, t.target())}
+			}
+		}
+		shown := hidden && is != nil && !leaves
+		hidden = hidden && is == nil
 		defer func() { out.shown = shown }()
 	}
-	if err := t.delete(ctx, ref); err != nil {
-		return removal{err: err}
+	if !leaves {
+		if err := t.delete(ctx, ref); err != nil {
+			return removal{err: err}
+		}
 	}
-	t.forget(p.sightOf(s))
-	if observes {
+	if observes && !leaves {
 		switch is, err := t.observe(ctx, ref); {
 		case err != nil:
 			return removal{err: err}
 		case is != nil:
 			return removal{waits: "it is still there"}
+		}
+		if seen := t.remember(key, nil, s.Thing.Token, nil); !hidden {
+			seen.ended = true
+			if !t.Idempotent {
+				seen.sent = nil // no other one can appear
+			}
 		}
 	}
 	switch {
@@ -318,6 +352,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 			return removal{err: err}
 		}
 	}
+	t.forget(key)
 	return removal{}
 }
 
