@@ -90,7 +90,7 @@ func (t *Things[T]) forget(key sightKey) {
 
 func (t *Things[T]) drop(key sightKey) {
 	delete(t.known, key)
-	if t.holders[key.name] == key.owner {
+	if t.holders[key.name].owner == key.owner {
 		delete(t.holders, key.name)
 	}
 }
@@ -99,22 +99,31 @@ func (t *Things[T]) letGo(p *Plan, s NodeStatus) {
 	key := p.sightOf(s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.holders[key.name] == key.owner {
+	if t.holders[key.name].owner == key.owner {
 		delete(t.holders, key.name)
 	}
 }
 
+// holder is an owner that has a thing or creates it.
+type holder struct {
+	owner types.UID
+	at    time.Time // when it last looked
+}
+
 // hold reports that no other owner of this process has the thing or creates it. Two owners
-// that look for the same thing at the same time both find none.
+// that look for the same thing at the same time both find none. An owner that has not looked for
+// several polls is gone, such as one that was deleted without its finalizer.
 func (t *Things[T]) hold(key sightKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if holder, held := t.holders[key.name]; held {
-		return holder == key.owner
+	now, last := time.Now(), t.holders[key.name]
+	lasts := 3*cmp.Or(t.Poll, 5*time.Minute) + t.doubtLasts()
+	if !last.at.IsZero() && last.owner != key.owner && now.Sub(last.at) < lasts {
+		return false
 	}
 	if t.holders == nil {
-		t.holders = make(map[string]types.UID)
+		t.holders = make(map[string]holder)
 	}
-	t.holders[key.name] = key.owner
+	t.holders[key.name] = holder{key.owner, now}
 	return true
 }

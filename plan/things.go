@@ -93,7 +93,7 @@ type Things[T any] struct {
 	known map[sightKey]*sight[T]
 	tells atomic.Bool // the things show the tokens of their creations
 	// holders are the owners of this process that have a thing or create it, by its name.
-	holders map[string]types.UID
+	holders map[string]holder
 }
 
 // ErrRefused is wrapped by the error of a function Create if the thing was certainly not
@@ -214,7 +214,11 @@ func (t *Things[T]) inDoubt(s *ThingStatus, now time.Time) bool {
 
 // doubtUntil returns when a creation that was not answered can no longer take effect.
 func (t *Things[T]) doubtUntil(s *ThingStatus) time.Time {
-	return s.Called.Add(t.target().timeout() + cmp.Or(t.Settle, time.Minute))
+	return s.Called.Add(t.doubtLasts())
+}
+
+func (t *Things[T]) doubtLasts() time.Duration {
+	return t.target().timeout() + cmp.Or(t.Settle, time.Minute)
 }
 
 // isHidden reports that a thing was created so recently that the target need not show it.

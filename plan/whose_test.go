@@ -258,6 +258,49 @@ func TestDeletionInDoubtTakesNothingLater(t *testing.T) {
 	})
 }
 
+// An owner that was deleted without its finalizer keeps no name from a later one.
+func TestSuccessorOfALostOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScene(t), newScene(t)
+		b.garden().UID = "uid-next"
+		things := a.shed.things()
+		of := func(s *scene) func(p *Plan) { return func(p *Plan) { s.step(p, things, "a") } }
+		a.turns(of(a))
+		a.shed.tools = nil // somebody has deleted the tool with its owner
+		if err := b.run(of(b)); !errors.Is(err, kube.ErrTaken) {
+			t.Errorf("the name was taken while its owner may be there: %v", err)
+		}
+		for range 10 {
+			time.Sleep(10 * time.Minute)
+			_ = b.run(of(b))
+		}
+		b.is("a", Ready, "")
+		a.kill()
+		b.kill()
+	})
+}
+
+// An owner that is alive keeps the name of its thing, however long that is there.
+func TestNameOfALivingOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScene(t), newScene(t)
+		b.garden().UID = "uid-next"
+		things := a.shed.things()
+		of := func(s *scene) func(p *Plan) { return func(p *Plan) { s.step(p, things, "a") } }
+		a.turns(of(a))
+		for range 30 {
+			time.Sleep(5 * time.Minute)
+			a.turns(of(a))
+		}
+		a.shed.tools = nil
+		if err := b.run(of(b)); !errors.Is(err, kube.ErrTaken) {
+			t.Errorf("got %v", err)
+		}
+		a.kill()
+		b.kill()
+	})
+}
+
 // What equals the thing as it is wanted now, but not the one that Create was to make, is not the
 // owner's: it was not made by that creation.
 func TestTakenThingThatIsWantedLater(t *testing.T) {
