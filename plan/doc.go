@@ -102,6 +102,10 @@
 // has left is deleted after its owner if it has an owner reference; a marked object or a
 // thing stays.
 //
+// The Secret of an outcome has a finalizer, which the plan takes away after the thing. If the
+// owner's finalizer is taken off by hand, the Secret keeps its own until the next owner of the
+// name takes it over, or somebody takes it off.
+//
 // If the kind of a recorded object is not served any more in its recorded version, the
 // object counts as gone.
 //

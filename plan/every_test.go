@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -48,8 +50,19 @@ func (v *vault) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.Method != http.MethodPatch && o == nil:
 		code, answer = 404, nil
+	case r.Method == http.MethodDelete && len(o.Finalizers) > 0:
+		now := metav1.Now()
+		o.DeletionTimestamp = &now
+		v.touch(o)
 	case r.Method == http.MethodDelete:
 		delete(v.secrets, path)
+	case r.Header.Get("Content-Type") == string(types.MergePatchType):
+		if code, answer = v.merge(path, r.Body); code != 200 {
+			break
+		}
+		if o := v.secrets[path]; o.DeletionTimestamp != nil && len(o.Finalizers) == 0 {
+			delete(v.secrets, path)
+		}
 	case r.Method == http.MethodPatch:
 		raw, err := io.ReadAll(r.Body)
 		sent := new(corev1.Secret)
@@ -60,7 +73,7 @@ func (v *vault) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if sent.UID = types.UID(rand.Text()); o != nil {
-			sent.UID = o.UID
+			sent.UID, sent.Finalizers, sent.DeletionTimestamp = o.UID, o.Finalizers, o.DeletionTimestamp
 			if string(sent.Data["value"]) != string(o.Data["value"]) {
 				v.broken = append(v.broken, "a value that is made once was made again: "+path)
 			}
@@ -68,13 +81,59 @@ func (v *vault) RoundTrip(r *http.Request) (*http.Response, error) {
 		v.touch(sent)
 		v.secrets[path], answer = sent, sent
 	}
-	if code == 404 {
-		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+	if code >= 400 {
+		reason := map[int]string{404: "NotFound", 409: "Conflict"}[code]
+		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
 	}
 	if v.unanswered() {
 		return nil, errKilled
 	}
 	return respond(code, answer)
+}
+
+// merge executes a merge patch of a Secret. Its uid and version must be those that it names.
+func (v *vault) merge(path string, body io.Reader) (code int, answer any) {
+	o := v.secrets[path]
+	if o == nil {
+		return 404, nil
+	}
+	raw, err := io.ReadAll(body)
+	was, wrong := json.Marshal(o)
+	var about struct{ Metadata metav1.ObjectMeta }
+	var patch, all map[string]any
+	if errors.Join(err, wrong, json.Unmarshal(raw, &about), json.Unmarshal(raw, &patch), json.Unmarshal(was, &all)) != nil {
+		return 400, nil
+	}
+	if m := about.Metadata; m.UID != "" && m.UID != o.UID || m.ResourceVersion != "" && m.ResourceVersion != o.ResourceVersion {
+		return 409, nil
+	}
+	is := new(corev1.Secret)
+	if raw, err = json.Marshal(merged(all, patch)); err != nil || json.Unmarshal(raw, is) != nil {
+		return 400, nil
+	}
+	v.touch(is)
+	v.secrets[path] = is
+	return 200, is
+}
+
+// merged returns an object after a merge patch, as RFC 7386 says.
+func merged(is, patch map[string]any) map[string]any {
+	if is == nil {
+		is = make(map[string]any)
+	}
+	for key, value := range patch {
+		inner, deep := value.(map[string]any)
+		old, _ := is[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(is, key)
+		case deep:
+			is[key] = merged(old, inner)
+		default:
+			is[key] = value
+		}
+	}
+	return is
 }
 
 // estate is a plan of 20 nodes of every sort: objects, collections, a value that is made

@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -37,7 +41,7 @@ type kept struct {
 // InSecret keeps each outcome in a Secret of its own: the keys of the outcome are the keys
 // of the Secret. The Secret is in the owner's namespace, or in the handle's if the owner is
 // cluster-scoped, and [OutcomeName] is its name. It is deleted after the thing, or retained
-// with it.
+// with it. A finalizer keeps it until then, also if its namespace is deleted first.
 func InSecret(secrets kube.Resource[corev1.Secret]) Keeper { return inSecret{secrets} }
 
 // OutcomeName returns the name of the Secret that has the outcome of a thing.
@@ -56,11 +60,44 @@ func OutcomeName(kind, thing string) string {
 // another one of the same name.
 const tokenAnnotation = "plan.pintle.dev/token"
 
+// outcomeFinalizer keeps the Secret of an outcome until its thing is gone, also if somebody
+// deletes the Secret or its namespace before.
+const outcomeFinalizer = "plan.pintle.dev/outcome"
+
+// isGuarded reports whether the Secret of an outcome stays as long as its thing needs it, and no
+// longer. Nobody would take the finalizer away after an owner without a Cleanup.
+func (p *Plan) isGuarded(o *corev1.Secret) bool {
+	guards := finalizers.HasCleanup(p.owner)
+	return slices.Contains(o.Finalizers, outcomeFinalizer) == guards || guards && o.DeletionTimestamp != nil
+}
+
+// guard adds the finalizer to the Secret of an outcome, or takes it away. An apply sends no finalizers.
+func (p *Plan) guard(ctx context.Context, secrets kube.Resource[corev1.Secret], is *corev1.Secret) error {
+	all := slices.DeleteFunc(slices.Clone(is.Finalizers), func(name string) bool { return name == outcomeFinalizer })
+	if finalizers.HasCleanup(p.owner) {
+		all = append(all, outcomeFinalizer)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": is.UID, "resourceVersion": is.ResourceVersion, "finalizers": all,
+	}})
+	if err == nil {
+		_, err = secrets.Patch(ctx, is.Name, types.MergePatchType, patch)
+	}
+	return err
+}
+
 type inSecret struct{ secrets kube.Resource[corev1.Secret] }
 
-// of returns the handle and the key of a thing's Secret.
+// of returns the handle and the key of a thing's Secret. Without a handle, the namespace of a
+// cluster-scoped owner's Secrets is not known.
 func (k inSecret) of(p *Plan, s NodeStatus) (kube.Resource[corev1.Secret], kube.Key) {
+	if k.secrets.Client() == nil {
+		k.secrets = kube.For[corev1.Secret](p.client)
+	}
 	key := kube.Key{Namespace: p.owner.GetNamespace(), Name: OutcomeName(s.Kind, s.ObjectName)}
+	if all := k.secrets.Namespaces(); key.Namespace == "" && len(all) == 1 {
+		key.Namespace = all[0]
+	}
 	if key.Namespace == "" {
 		return k.secrets, key
 	}
@@ -85,7 +122,7 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	for name, value := range o.Data {
 		outcome[name] = string(value)
 	}
-	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o)}, nil
+	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o) && p.isGuarded(o)}, nil
 }
 
 // keeps reports that a Secret has the outcome of a recorded thing.
@@ -110,7 +147,10 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 		err = p.mayTake(is, nil, "Secret")
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		_, err = secrets.Ensure(ctx, o)
+		is, err = secrets.Ensure(ctx, o)
+	}
+	if err == nil && !p.isGuarded(is) {
+		err = p.guard(ctx, secrets, is)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
@@ -120,6 +160,9 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 
 func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
 	_, key := k.of(p, s)
+	if key.Namespace == "" {
+		return nil
+	}
 	secrets := p.anyOf(NodeStatus{APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, ObjectName: key.Name})
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {
@@ -133,9 +176,20 @@ func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
 
 func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	secrets, key := k.of(p, s)
+	if key.Namespace == "" {
+		return nil
+	}
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {
-		err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
+		if slices.Contains(is.Finalizers, outcomeFinalizer) {
+			var patch []byte
+			if patch, err = p.withoutReference(is, nil); err == nil {
+				is, err = secrets.Patch(ctx, key.Name, types.MergePatchType, patch)
+			}
+		}
+		if err == nil && is.DeletionTimestamp == nil {
+			err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the outcome of %s %s: %w", s.Kind, s.ObjectName, err)

@@ -10,6 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
 
@@ -352,4 +356,23 @@ func TestOutcomeSecret(t *testing.T) {
 		}
 		s.kill()
 	})
+}
+
+// The outcome of a retained thing is left in the namespace of the handle if the owner has none.
+func TestReleaseForAClusterScopedOwner(t *testing.T) {
+	s := newScene(t)
+	land := &parkland{world: s.world}
+	land.park.APIVersion, land.park.Kind = "example.com/v1", "Park"
+	land.park.Name, land.park.UID, land.park.Finalizers = "hyde", "uid-hyde", []string{"example.com/park"}
+	client, err := kube.Config{Rest: &rest.Config{Host: "http://world", Transport: land}}.Connect()
+	s.must(err)
+	keep := inSecret{kube.For[corev1.Secret](client).In("default")}
+	is := land.park
+	p := New(kube.For[park](client), &is, &is.Status)
+	if _, key := keep.of(p, NodeStatus{Kind: "Tool", ObjectName: "a"}); key.Namespace != "default" {
+		t.Errorf("the Secret would be released in the namespace %q", key.Namespace)
+	}
+	if err := keep.release(t.Context(), p, NodeStatus{Kind: "Tool", ObjectName: "a"}); errors.Is(err, kube.ErrScope) {
+		t.Errorf("got %v", err)
+	}
 }

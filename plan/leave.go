@@ -229,6 +229,8 @@ func (p *Plan) removeThing(ctx context.Context, s NodeStatus, retains bool) remo
 	switch {
 	case retains && known:
 		return things.release(ctx, p, s)
+	case retains && s.Thing.Kept:
+		return removal{err: inSecret{}.release(ctx, p, s)}
 	case retains:
 		return removal{}
 	case !known:

@@ -73,11 +73,14 @@ func (p *Plan) Owns(o metav1.Object) bool {
 func (p *Plan) isOwner(r metav1.OwnerReference) bool { return r.UID == p.owner.GetUID() }
 
 // withoutReference returns a merge patch that takes the owner's reference from an object, as it was seen,
-// and changes annotations.
+// and changes annotations. It also takes the finalizer of an outcome away.
 func (p *Plan) withoutReference(o metav1.Object, annotations map[string]any) ([]byte, error) {
 	about := map[string]any{
 		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(),
 		"ownerReferences": slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), p.isOwner),
+	}
+	if i := slices.Index(o.GetFinalizers(), outcomeFinalizer); i >= 0 {
+		about["finalizers"] = slices.Delete(slices.Clone(o.GetFinalizers()), i, i+1)
 	}
 	if annotations != nil {
 		about["annotations"] = annotations

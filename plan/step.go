@@ -266,7 +266,7 @@ func (n *thingNode[T]) keep(a answer, r *record, now time.Time, v *verdict) {
 	r.Thing.Token = s.token
 	switch {
 	case n.things.Keep != nil:
-		r.Thing.Outcome = nil
+		r.Thing.Outcome, r.Thing.Kept = nil, r.Thing.Kept || len(s.outcome) > 0
 	case len(s.outcome) > 0 && len(r.Thing.Outcome) == 0:
 		r.Thing.Outcome, v.urgent = s.outcome, true
 	}

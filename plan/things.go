@@ -128,6 +128,8 @@ type ThingStatus struct {
 	Answered metav1.Time `json:"answered,omitzero"`
 	// Outcome is the thing's, unless it is kept elsewhere.
 	Outcome map[string]string `json:"outcome,omitempty"`
+	// Kept says that the outcome was kept elsewhere: see [Things.Keep].
+	Kept bool `json:"kept,omitempty"`
 }
 
 // intend notes that a creation begins.
@@ -269,10 +271,22 @@ func (t *Things[T]) ref(ctx context.Context, p *Plan, s NodeStatus) (ref Ref, k 
 // release leaves a thing and its outcome to others.
 func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal {
 	t.forget(p.sightOf(s))
-	if t.Keep == nil || t.Outcome == nil {
-		return removal{}
+	if keep := t.keeper(s.Thing); keep != nil {
+		return removal{err: keep.release(ctx, p, s)}
 	}
-	return removal{err: t.Keep.release(ctx, p, s)}
+	return removal{}
+}
+
+// keeper returns where the outcome of a thing may be; nil: only in the status. The release that
+// made the thing may have kept it in a Secret.
+func (t *Things[T]) keeper(s *ThingStatus) Keeper {
+	switch {
+	case t.Keep != nil && t.Outcome != nil:
+		return t.Keep
+	case s.Kept:
+		return inSecret{}
+	}
+	return nil
 }
 
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
@@ -283,8 +297,7 @@ func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal 
 func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
 	key := p.sightOf(s)
 	if !s.Thing.ours() {
-		t.forget(key) // it may hold the name for a creation that was refused
-		return removal{}
+		return t.dropped(ctx, p, s) // it may hold the name for a creation that was refused
 	}
 	begun, calls := time.Now(), 1
 	hidden := t.isHidden(s.Thing, begun)
@@ -309,8 +322,8 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	if err != nil {
 		return removal{err: err}
 	}
-	leaves := false
-	if hidden || unsure {
+	leaves, lost := false, t.Outcome != nil && s.Thing.Kept && len(ref.Outcome) == 0
+	if hidden || unsure || lost {
 		is, err := t.observe(ctx, ref)
 		if err != nil {
 			return removal{err: err}
@@ -324,6 +337,12 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		}
 		shown := hidden && is != nil && !leaves
 		hidden = hidden && is == nil
+		if lost && is != nil && !leaves {
+			if ref.Outcome = t.Outcome(is); len(ref.Outcome) == 0 {
+				return removal{err: fmt.Errorf("delete %s %s: its outcome is lost, and it shows none: delete it in %s by hand",
+					t.Kind, ref.Name, t.target())}
+			}
+		}
 		defer func() { out.shown = shown }()
 	}
 	if !leaves {
@@ -351,12 +370,17 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	case hidden:
 		return removal{waits: t.hides(s.Thing)}
 	}
-	if t.Keep != nil && t.Outcome != nil {
-		if err := t.Keep.drop(ctx, p, s); err != nil {
+	return t.dropped(ctx, p, s)
+}
+
+// dropped forgets a thing that is gone, and deletes its outcome or that of a former one of the name.
+func (t *Things[T]) dropped(ctx context.Context, p *Plan, s NodeStatus) removal {
+	if keep := t.keeper(s.Thing); keep != nil {
+		if err := keep.drop(ctx, p, s); err != nil {
 			return removal{err: err}
 		}
 	}
-	t.forget(key)
+	t.forget(p.sightOf(s))
 	return removal{}
 }
 

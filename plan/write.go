@@ -147,6 +147,6 @@ func (t *ThingStatus) same(o *ThingStatus) bool {
 	if t == nil || o == nil {
 		return t == o
 	}
-	return t.Token == o.Token && t.Made == o.Made && t.Called.Equal(&o.Called) &&
+	return t.Token == o.Token && t.Made == o.Made && t.Kept == o.Kept && t.Called.Equal(&o.Called) &&
 		t.Answered.Equal(&o.Answered) && maps.Equal(t.Outcome, o.Outcome)
 }
