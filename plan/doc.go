@@ -29,10 +29,10 @@
 // an object, and owner.go makes it the owner's. things.go has
 // the words for things outside the cluster, step.go creates and changes a thing, target.go
 // gives the calls their turns, sight.go remembers a thing until it is due, and keeper.go
-// keeps outcomes in Secrets. immutable.go answers refused changes, and orphan.go looks after
+// keeps outcomes in Secrets. whose.go says whose a thing is. immutable.go answers refused changes, and orphan.go looks after
 // pods that a replacement has orphaned. inventory.go knows all
 // objects and things that were ever made, and leave.go deletes those that are no longer
-// wanted. pause.go is about paused owners. status.go keeps all of it in the owner's
+// wanted, in a version that version.go finds. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status, and write.go says when that is written. tree.go, graphtext.go and follow.go show
 // the status to people, and monitor.go makes events and metrics. Package
 // [github.com/pintle-go/pintle/plan/page] shows plans in a browser.
@@ -106,7 +106,7 @@
 // owner's finalizer is taken off by hand, the Secret keeps its own until the next owner of the
 // name takes it over, or somebody takes it off.
 //
-// If the kind of a recorded object is not served any more in its recorded version, the
+// If the kind of a recorded object is not served any more in any version of its group, the
 // object counts as gone.
 //
 // If a process ends while its request to create an object is on the way, and the owner is

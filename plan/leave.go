@@ -193,8 +193,23 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 		}
 	}
 	objects := p.anyOf(s)
+	is, err := objects.Get(ctx, s.ObjectName)
+	if errors.Is(err, kube.ErrNotServed) && s.gvk().Group != "" {
+		var versions []string
+		if versions, err = otherVersions(ctx, p.client, s.gvk()); err != nil {
+			return removal{err: err}
+		}
+		err = kube.ErrNotServed
+		for i := 0; i < len(versions) && errors.Is(err, kube.ErrNotServed); i++ {
+			s.APIVersion = versions[i]
+			objects = p.view(kube.Kind{GVK: s.gvk()}, s.Namespace)
+			is, err = objects.Get(ctx, s.ObjectName)
+		}
+	}
 	for try := 1; ; try++ {
-		is, err := objects.Get(ctx, s.ObjectName)
+		if try > 1 {
+			is, err = objects.Get(ctx, s.ObjectName)
+		}
 		switch {
 		case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed):
 			return removal{}
@@ -293,9 +308,13 @@ func (p *Plan) anyOf(s NodeStatus) kube.View[metav1.PartialObjectMetadata] {
 			kind = kube.Kind{GVK: n.kind.GVK, Plural: n.kind.plural, Scope: n.kind.scope}
 		}
 	}
+	return p.view(kind, s.Namespace)
+}
+
+func (p *Plan) view(kind kube.Kind, namespace string) kube.View[metav1.PartialObjectMetadata] {
 	view := kube.ViewOf[metav1.PartialObjectMetadata](p.client, kind)
-	if s.Namespace != "" {
-		view = view.In(s.Namespace)
+	if namespace != "" {
+		view = view.In(namespace)
 	}
 	return view
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
@@ -12,6 +15,35 @@ import (
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
 )
+
+// The object of a node that has left is deleted, although the version in which it was recorded is not
+// served any more. An object of a group that is not served is gone.
+func TestChildOfAFormerVersion(t *testing.T) {
+	s := newStubborn(t, true)
+	s.finalizers(keeper)
+	about := metav1.ObjectMeta{Name: "former", Labels: map[string]string{"app": "former"}}
+	s.ok(s.converge(func(p *plan.Plan) {
+		plan.Object(p, "former", s.op.deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
+			return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
+				Template: pod(about, "any:1", corev1.RestartPolicyAlways, ""),
+			}}, nil
+		})
+	}))
+	s.ok(s.op.shops.Status().Modify(s.soon(), "stubborn", func(o *Shop) error {
+		other := o.Status.Nodes[0]
+		o.Status.Nodes[0].APIVersion = "apps/v1beta2"
+		other.Name, other.APIVersion, other.Kind = "other", "gadgets.example.com/v1", "Gizmo"
+		o.Status.Nodes = append(o.Status.Nodes, other)
+		return nil
+	}))
+	s.ok(s.converge(func(*plan.Plan) {}))
+	if _, err := s.op.deployments.Get(s.soon(), "former"); !apierrors.IsNotFound(err) {
+		t.Errorf("the Deployment is left: %v", err)
+	}
+	s.finalizers()
+	s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
+}
 
 // A controller with a finalizer cleans up in its own order. A deletion in the foreground has the garbage
 // collector delete the dependents before.
