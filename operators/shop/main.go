@@ -181,6 +181,7 @@ var definition = crd.Of[Shop](crd.Options{Source: source})
 var (
 	serviceURL = flag.String("payments", "http://127.0.0.1:8090", "`URL` of the payment service")
 	showPlans  = flag.Bool("page", false, "show the plans in a browser below /plans/, to users who may get /plans/data")
+	openPlans  = flag.Bool("open", false, "with -page, show them to everybody who reaches the port, such as one of loopback")
 )
 
 func main() { program.Main(describe) }
@@ -214,6 +215,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	}
 	if *showPlans {
 		plans := page.New(op.shops, func(s *Shop) *plan.Status { return &s.Status.Status })
+		plans.Open = *openPlans
 		shops.Reconcile, shops.Cleanup = plans.Remember(op.reconcile), plans.Remember(op.cleanup)
 		args, options.Routes = append(args, "-page"), plans.Routes("/plans/")
 	}

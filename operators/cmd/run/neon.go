@@ -60,7 +60,7 @@ func (p neonPlace) proxyHost() string { host, _, _ := net.SplitHostPort(p.proxy)
 func (p neonPlace) proxyPort() string { _, port, _ := net.SplitHostPort(p.proxy); return port }
 
 func (p neonPlace) args() []string {
-	return []string{"-addr=" + p.hooks, "-hooks=http://" + p.hooks, "-hosts=" + p.hosts, "-proxy=" + p.proxy}
+	return []string{"-addr=" + p.hooks, "-hooks=http://" + p.hooks, "-hosts=" + p.hosts, "-proxy=" + p.proxy, "-page", "-open"}
 }
 
 // neonMissing says why the Neon operator cannot be shown on this machine.

@@ -28,6 +28,8 @@ type operator struct {
 	missing func(settings) error
 	// steps are its demonstrations, in their order.
 	steps []step
+	// page is the path of its page of plans, which is open.
+	page string
 	// try are further arguments of kubectl that people can try.
 	try []string
 }
@@ -82,8 +84,12 @@ func list() []operator {
 			steps: []step{shows("all letters of a template are written again when it changes", showLetters)},
 		}, {
 			name: "shop", kinds: []string{"shops"}, crd: "shops.shop.example.com", sample: "shop/sample.yaml",
-			args: func(p place) []string { return []string{"-addr=127.0.0.1:0", "-payments=" + p.payments} },
+			args: func(p place) []string {
+				return []string{"-addr=127.0.0.1:0", "-payments=" + p.payments, "-page", "-open"}
+			},
+			page: "/plans/",
 			steps: []step{
+				shows("shop has a page of its plans", showPage),
 				{"a Shop has all its parts", settings.showShop},
 				{"a Shop's application waits for its settings", settings.showWaiting},
 			},
@@ -97,6 +103,7 @@ func list() []operator {
 		}, {
 			name: "neon", kinds: []string{"nd", "neonclusters", "neonbranches", "neonendpoints"}, local: true,
 			args: func(p place) []string { return p.neon.args() }, missing: neonMissing,
+			page:  "/plans/databases/",
 			steps: []step{{"a NeonDatabase is made, and answers", settings.showNeon}},
 			try:   []string{`get secret orders-connection -o go-template='{{.data.uri | base64decode}}'`},
 		},

@@ -177,6 +177,11 @@ func (s settings) operators(ctx context.Context, c *local.Cluster, paths []strin
 // howTo prints commands for people to try.
 func (s settings) howTo(c *local.Cluster, ops running) {
 	s.Out.Say("try:")
+	for _, op := range list() {
+		if address := addressOf(ops[op.name]); op.page != "" && address != "" {
+			s.Out.Say("  the plans of %s in a browser: http://%s%s", op.name, address, op.page)
+		}
+	}
 	if c.Kubeconfig != "" {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
@@ -195,18 +200,21 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 			s.Out.Say("  %s %s", c.Kubectl, args)
 		}
 	}
-	if address := fooAddress(ops["foo"]); address != "" {
+	if address := addressOf(ops["foo"]); address != "" {
 		for _, path := range []string{"/foos", "/foos/good", "/metrics"} {
 			s.Out.Say("  curl http://%s%s", address, path)
 		}
 	}
 }
 
-// fooAddress returns the address that foo logs that it listens on.
-func fooAddress(foo *program.Program) string {
-	lines, _ := foo.Lines()
+// addressOf returns the address that an operator logs that it listens on, empty if it does not run.
+func addressOf(p *program.Program) string {
+	if p == nil {
+		return ""
+	}
+	lines, _ := p.Lines()
 	for _, line := range lines {
-		if _, after, ok := strings.Cut(line, "msg=serving address="); ok {
+		if _, after, ok := strings.Cut(line, "serving address="); ok {
 			address, _, _ := strings.Cut(after, " ")
 			return address
 		}

@@ -67,6 +67,7 @@ func TestOnce(t *testing.T) {
 		{"run ", "seen: all letters of a template are written again"},
 		{"farm ", "the API server is registered"}, {"run ", "seen: llamas and farm pods are served without a definition"},
 		{"kubectl ", "llama.farm.example.com/dora"}, {"kubectl ", "content"}, {"kubectl ", "hungry"},
+		{"run ", "seen: shop has a page of its plans"}, {"run ", "the plans of shop in a browser: http://127.0.0.1:"},
 		{"run ", "curl http://127.0.0.1:"}, {"run ", "deleted the samples"},
 		{"run ", "left out: neon"},
 	} {

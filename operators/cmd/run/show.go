@@ -141,7 +141,7 @@ func books(c *local.Cluster) kube.View[kube.Object] {
 }
 
 func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
-	url := "http://" + fooAddress(ops["foo"])
+	url := "http://" + addressOf(ops["foo"])
 	if err := fetched(ctx, url+"/readyz", func(body []byte) bool { return string(body) == "ok\n" }); err != nil {
 		return err
 	}
@@ -157,10 +157,20 @@ func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
 }
 
 func showMetrics(ctx context.Context, _ *local.Cluster, ops running) error {
-	return fetched(ctx, "http://"+fooAddress(ops["foo"])+"/metrics", func(body []byte) bool {
+	return fetched(ctx, "http://"+addressOf(ops["foo"])+"/metrics", func(body []byte) bool {
 		text := string(body)
 		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) &&
 			strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
+	})
+}
+
+// showPage gets the data of the page without a token.
+func showPage(ctx context.Context, _ *local.Cluster, ops running) error {
+	if _, err := ops["shop"].Await(ctx, "serving address="); err != nil {
+		return err
+	}
+	return fetched(ctx, "http://"+addressOf(ops["shop"])+"/plans/data", func(body []byte) bool {
+		return strings.Contains(string(body), "corner")
 	})
 }
 
