@@ -162,5 +162,7 @@ site: ## build the web site of the documentation in bin/site
 		--cleanDestinationDir --panicOnWarning
 	@$(tools) links -site $(CURDIR)/bin/site
 
-recording: ## record the README's terminal again, in docs/recording.svg
+recording: ## record the README's terminal again, and take its pictures of the page of plans, with Chromium
 	@$(tools) record -o docs/recording.svg docs/recording.txt
+	@cd operators/thirdparty && GOWORK=off PINTLE_REQUIRE_BROWSER=1 PINTLE_PICTURES=$(CURDIR)/docs \
+		go test -count=1 -run '^TestPicture$$' ./browser

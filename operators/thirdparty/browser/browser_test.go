@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -91,6 +92,35 @@ func TestPage(t *testing.T) {
 	w.ok(w.shops.Delete(t.Context(), "books"))
 	w.until(`document.querySelectorAll('.owner').length === 0 && document.querySelector('#shown').hidden`)
 	w.check(`document.querySelector('#summary').textContent === 'There is no such owner.'`)
+}
+
+// TestPicture takes the pictures of the front page, which make recording keeps current.
+func TestPicture(t *testing.T) {
+	w := newWorldIn(t, true, func(*kubetest.Cluster) string { return "default" })
+	node := func(name string, state plan.State, message, kind string, needs ...string) plan.NodeStatus {
+		n := object(name, state, message, kind, needs...)
+		n.ObjectName = "corner-" + name
+		return n
+	}
+	for _, name := range []string{"bakery", "books", "corner"} {
+		t.Cleanup(func() { _ = w.shops.Delete(context.WithoutCancel(t.Context()), name) })
+	}
+	w.shop("bakery", "", node("oven", plan.Ready, "", "Deployment"))
+	w.shop("books", "", node("cover", plan.Ready, "", "Deployment"))
+	w.shop("corner", "",
+		node("password", plan.Ready, "", "Secret"), node("address", plan.Ready, "", "Service"),
+		node("database", plan.Ready, "", "StatefulSet", "password", "address"),
+		node("account", plan.Ready, "", "Account"), node("till/east", plan.Ready, "", "Account"),
+		node("region/east", plan.Ready, "", "ConfigMap", "till/east"),
+		node("settings", plan.Ready, "", "ConfigMap"), node("front", plan.Ready, "", "Service"),
+		node("gifts", plan.Blocked, "waits for app", "Deployment", "app", "front"),
+		node("app", plan.Blocked, "waits for migrate", "Deployment", "migrate", "account", "region/east", "settings"),
+		node("migrate", plan.Waiting, "0 of 1 completed", "Job", "database", "address"))
+	w.open("#default/corner")
+	w.until(`document.querySelectorAll('.node').length === 11 && document.querySelectorAll('.owner').length === 3`)
+	w.do(chromedp.Click(chromedp.CSS(`.node[data-name="migrate"]`)), chromedp.Click(chromedp.CSS("#whole")))
+	w.until(fmt.Sprintf(textOf, "#node") + `.includes('0 of 1 completed')`)
+	w.picture("plans")
 }
 
 // keyboard moves from the address bar to a node, and along edges.

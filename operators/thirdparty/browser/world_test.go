@@ -4,6 +4,7 @@ package browser_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -73,6 +74,11 @@ type world struct {
 
 func newWorld(t *testing.T, open bool) *world {
 	t.Helper()
+	return newWorldIn(t, open, func(cluster *kubetest.Cluster) string { return cluster.Namespace(t) })
+}
+
+func newWorldIn(t *testing.T, open bool, namespace func(*kubetest.Cluster) string) *world {
+	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil && os.Getenv(requireVariable) != "1" {
 		t.Skip("needs chromium")
@@ -80,7 +86,7 @@ func newWorld(t *testing.T, open bool) *world {
 		t.Fatal(err)
 	}
 	cluster := kubetest.Start(t, kubetest.Options{})
-	w := &world{T: t, namespace: cluster.Namespace(t)}
+	w := &world{T: t, namespace: namespace(cluster)}
 	w.client, err = kube.Config{Rest: cluster.Config(), FieldManager: "browser"}.Connect()
 	w.ok(err)
 	t.Cleanup(w.client.Close)
@@ -264,14 +270,18 @@ func (w *world) status(name string, nodes ...plan.NodeStatus) {
 	w.Helper()
 	s := new(Shop)
 	s.Name = name
-	s.Status = plan.Status{Summary: "Ready", Since: metav1.Now(), ReadyNodes: "5/8", Nodes: nodes}
+	s.Status = plan.Status{Summary: "Ready", Since: metav1.Now(), Nodes: nodes}
+	ready := 0
 	for i, n := range nodes {
 		if n.Since.IsZero() {
 			nodes[i].Since = metav1.NewTime(time.Now().Add(-90 * time.Second))
 		}
 		if n.State != plan.Ready {
 			s.Status.Summary = "waiting for " + n.Name + ": " + n.Message
+		} else {
+			ready++
 		}
 	}
+	s.Status.ReadyNodes = fmt.Sprintf("%d/%d", ready, len(nodes))
 	w.ok(w.shops.Status().Apply(w.Context(), s))
 }
