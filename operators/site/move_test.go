@@ -44,13 +44,13 @@ func TestDefinitionOfPredecessor(t *testing.T) {
 	}
 }
 
-// kubectl apply --server-side of the new definition is a conflict if the old one was applied
-// in the client, and goes through with --force-conflicts. So does the way back.
+// kubectl apply --server-side of the new definition is a conflict if another program has
+// applied the old one, and goes through with --force-conflicts. So does the way back.
 func TestDefinitionApplied(t *testing.T) {
 	_, client, ctx := connect(t, kubetest.Options{ServerOnly: true, Private: true})
 	definitions := kube.For[crd.Definition](client, kube.Kind{Plural: "customresourcedefinitions", Scope: kube.ClusterScoped})
-	plain := definitions.With(kube.WriteOptions{FieldManager: "kubectl-client-side-apply"})
-	if _, err := plain.Create(ctx, former(t)); err != nil {
+	helm := definitions.With(kube.WriteOptions{FieldManager: "helm"})
+	if _, err := helm.Create(ctx, former(t)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl := definitions.With(kube.WriteOptions{FieldManager: "kubectl", NoForce: true})
