@@ -142,6 +142,8 @@ type answer struct {
 	wait string
 	// why says more about an object that is not ready.
 	why string
+	// later says that an object is as ready as it can be without those that need it.
+	later bool
 	// again is the time after which to look again; 0: not before a change is seen.
 	again time.Duration
 	// create says that a thing is not there and may be created as soon as that is recorded.
@@ -234,7 +236,8 @@ func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
 }
 
 // ReadyWhen replaces the rule that tells whether the object or thing is ready. The default
-// for objects is [ready.Of]. By default a thing is ready as soon as it exists.
+// for objects is [ready.Of], and a claim for a volume need not be bound if its StorageClass waits
+// for the first consumer. By default a thing is ready as soon as it exists.
 func (n *Node[T]) ReadyWhen(rule func(*T) ready.State) *Node[T] {
 	n.readyWhen, n.byDefault = rule, false
 	return n

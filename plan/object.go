@@ -180,7 +180,7 @@ func (n *objectNode[T]) settled(look context.Context, c claim, asked *glance.Obj
 		return answer{got: asked}, true
 	}
 	is := new(T)
-	if asked.Decode(is) != nil || n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)) {
+	if asked.Decode(is) != nil || n.byDefault && pendingClaim(is) != nil || n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)) {
 		return answer{}, false
 	}
 	return answer{got: is}, true
@@ -213,7 +213,11 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case err == nil:
 		is, err = n.ensure(ctx, c)
 	}
+	claim := pendingClaim(is)
 	switch {
+	case err == nil && claim != nil && n.byDefault:
+		later, why := n.plan.bindsLater(ctx, claim)
+		return answer{got: is, later: later, why: why}, nil
 	case err == nil && n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)):
 		return answer{got: is, why: n.plan.podReasons(ctx, is)}, nil
 	case err == nil:
@@ -330,5 +334,7 @@ func (n *objectNode[T]) keep(a answer, r *record, _ time.Time, v *verdict) {
 			r.Orphans = nil
 		}
 	}
-	v.State = n.readyWhen(n.live)
+	if v.State = n.readyWhen(n.live); a.later {
+		v.State = ready.State{Phase: ready.Ready}
+	}
 }
