@@ -40,7 +40,8 @@ func (p Component) Kill(ctx context.Context) error { return p.do(ctx, "kill") }
 func (p Component) Stop(ctx context.Context) error { return p.do(ctx, "stop") }
 
 // Start starts the program and returns when it is ready. It does nothing if the program
-// runs. For a second after that, /readyz of the API server may still fail: two of its hooks
+// runs. While a program that it needs is down or paused, as the API server needs etcd, it is
+// started, and Start returns an error. For a second after that, /readyz of the API server may still fail: two of its hooks
 // sleep before they look for objects that exist already. Start does not wait for them, and
 // neither do Restart and the start of a cluster.
 func (p Component) Start(ctx context.Context) error { return p.do(ctx, "start") }

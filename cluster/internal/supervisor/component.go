@@ -38,6 +38,8 @@ type component struct {
 	probe    *prober
 	log      *slog.Logger
 	requests chan request
+	needs    []*component                     // those without which it does not get ready
+	progress func(format string, args ...any) // gets what is waited for at the first start
 
 	mu         sync.Mutex
 	process    *process.Process // nil before the first start
@@ -224,6 +226,9 @@ func (c *component) ask(ctx context.Context, r request) error {
 	}
 }
 
+// quiet is the time that a wait may take without a word.
+const quiet = 5 * time.Second
+
 // awaitReady waits until the component reports that it is ready. If first is set, the end
 // of its process is an error; otherwise awaitReady waits for the next process.
 func (c *component) awaitReady(ctx context.Context, first bool) error {
@@ -231,10 +236,20 @@ func (c *component) awaitReady(ctx context.Context, first bool) error {
 	if first {
 		url = c.Ready
 	}
-	var last error
-	for {
-		if last = c.probe.check(ctx, url); last == nil {
+	said := !first
+	for begun := time.Now(); ; {
+		last := c.probe.check(ctx, url)
+		if last == nil {
 			return nil
+		}
+		for _, n := range c.needs {
+			if n.is(down, paused) {
+				return fmt.Errorf("wait for %s: %s is %s: start or resume that first", c.Spec.Name, n.Spec.Name, n.status().State)
+			}
+		}
+		if !said && time.Since(begun) > quiet {
+			c.progress("waiting for %s: %v", c.Spec.Name, last)
+			said = true
 		}
 		if c.is(failed) && first {
 			return c.startError()

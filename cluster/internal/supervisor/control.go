@@ -173,6 +173,8 @@ func (s *supervisor) act(ctx context.Context, name, action string) error {
 		return err
 	}
 	if action == start || action == restart {
+		ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+		defer cancel()
 		return c.awaitReady(ctx, false)
 	}
 	return nil

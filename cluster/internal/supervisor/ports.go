@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
@@ -20,6 +21,9 @@ const (
 // choosePorts finds free ports. The API server gets its earlier port if possible.
 func choosePorts(apiServer int) (controlplane.Ports, error) {
 	var ports controlplane.Ports
+	if err := checkLoopback(); err != nil {
+		return ports, err
+	}
 	taken := map[int]bool{}
 	if free(apiServer) {
 		ports.APIServer = apiServer
@@ -38,6 +42,20 @@ func choosePorts(apiServer int) (controlplane.Ports, error) {
 		}
 	}
 	return ports, nil
+}
+
+// checkLoopback returns an error if the programs would not reach each other. They can listen all the
+// same, and would be waited for.
+func checkLoopback() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		defer listener.Close()
+		var conn net.Conn
+		if conn, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second); err == nil {
+			return conn.Close()
+		}
+	}
+	return fmt.Errorf("use the loopback interface (is it up? Linux: ip link set lo up): %w", err)
 }
 
 func free(port int) bool {

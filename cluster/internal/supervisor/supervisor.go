@@ -245,8 +245,10 @@ func (s *supervisor) prepare(ctx context.Context) error {
 }
 
 func (s *supervisor) run(ctx context.Context) error {
-	for _, c := range s.plane.Components() {
-		s.components = append(s.components, newComponent(c, s.group, s.probe, s.Log))
+	for i, c := range s.plane.Components() {
+		component := newComponent(c, s.group, s.probe, s.Log)
+		component.needs, component.progress = s.components[:min(i, 2)], s.progress // the servers come first
+		s.components = append(s.components, component)
 	}
 	serving, err := s.listen()
 	if err != nil {

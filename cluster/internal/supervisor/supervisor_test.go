@@ -94,6 +94,23 @@ func TestActions(t *testing.T) {
 				}
 			}
 		}
+		for _, step := range []struct{ component, action, want string }{
+			{"etcd", "stop", ""},
+			{"kube-apiserver", "restart", "etcd is down"},
+			{"etcd", "start", ""},
+			{"kube-apiserver", "start", ""},
+			{"etcd", "pause", ""},
+			{"kube-apiserver", "restart", "etcd is paused"},
+			{"etcd", "resume", ""},
+			{"kube-apiserver", "restart", ""},
+		} {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			err := client.Act(ctx, step.component, step.action)
+			cancel()
+			if (err != nil) != (step.want != "") || err != nil && !strings.Contains(err.Error(), step.want) {
+				t.Errorf("%v: %v", step, err)
+			}
+		}
 		if err := client.Compact(ctx); err != nil {
 			t.Errorf("compact: %v", err)
 		}
