@@ -346,6 +346,10 @@ func launch(ctx context.Context, say sayer, dir state.Dir, config supervisor.Con
 		return supervisor.Status{}, fmt.Errorf("open the supervisor's log: %w", err)
 	}
 	defer log.Close()
+	begun, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("open the supervisor's log: %w", err)
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return supervisor.Status{}, fmt.Errorf("make the supervisor's report pipe: %w", err)
@@ -362,10 +366,13 @@ func launch(ctx context.Context, say sayer, dir state.Dir, config supervisor.Con
 	if err != nil {
 		return supervisor.Status{}, fmt.Errorf("start the supervisor: %w", err)
 	}
-	return awaitReport(ctx, say, cmd, read, log.Name())
+	return awaitReport(ctx, say, cmd, read, logFile, begun)
 }
 
-func awaitReport(ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, log string) (supervisor.Status, error) {
+// awaitReport waits for the supervisor's last report. The log has its words from an offset on.
+func awaitReport(
+	ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, log string, begun int64,
+) (supervisor.Status, error) {
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	var r report
@@ -391,5 +398,5 @@ func awaitReport(ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, 
 		return supervisor.Status{}, errors.New("the cluster was stopped before it was ready")
 	}
 	return supervisor.Status{}, fmt.Errorf("the supervisor has ended (%w); the end of %s:\n    %s",
-		waited, log, strings.Join(process.Tail(log, 8), "\n    "))
+		waited, log, strings.Join(process.LastWords(log, begun, 8), "\n    "))
 }

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,6 +116,10 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	defer log.Close()
+	begun, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
 
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Dir = spec.Dir
@@ -135,7 +140,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	p := &Process{Name: spec.Name, log: log.Name(), done: make(chan struct{})}
+	p := &Process{Name: spec.Name, log: log.Name(), begun: begun, done: make(chan struct{})}
 	p.id, err = Identify(cmd.Process.Pid)
 	if err == nil {
 		err = writeRecord(g.dir, spec.Name, p.id)

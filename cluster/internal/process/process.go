@@ -15,10 +15,11 @@ import (
 type Process struct {
 	Name string
 
-	id   Identity
-	log  string
-	done chan struct{}
-	err  error // how it ended; set before done is closed
+	id    Identity
+	log   string
+	begun int64 // where its lines begin in the log
+	done  chan struct{}
+	err   error // how it ended; set before done is closed
 }
 
 // PID returns the process's id, for people to read. To act on the process, use the
@@ -33,7 +34,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
-		return &ExitError{Name: p.Name, Status: p.err, Log: p.log, LastLines: Tail(p.log, 8)}
+		return &ExitError{Name: p.Name, Status: p.err, Log: p.log, LastLines: LastWords(p.log, p.begun, 8)}
 	default:
 		return nil
 	}

@@ -286,6 +286,35 @@ func TestBrokenRecord(t *testing.T) {
 	}
 }
 
+// The lines that tell how a process ended are the cause of a crash, without the stacks of its
+// goroutines, and are its own: an earlier run has written to the same log.
+func TestLastWords(t *testing.T) {
+	group, err := NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	stacks := `i=0; while [ $i -lt 2000 ]; do echo "goroutine $i [running]:"; echo 'main.f(...)'; printf '\t/a/b.go:1\n'; i=$((i+1)); done`
+	for _, c := range []struct{ script, want string }{
+		{"echo a; echo 'panic: no room'; echo; " + stacks + "; exit 2", "a|panic: no room"},
+		{"echo b; echo 'fatal error: concurrent map writes'; echo; " + stacks + "; echo; echo 'rax 0x0'; exit 2",
+			"b|fatal error: concurrent map writes"},
+		{"echo 'F1128 22:00:00.000000 1 x.go:1] no port'; " + stacks + "; exit 2", "F1128 22:00:00.000000 1 x.go:1] no port"},
+		{"echo 'error: wrong flag'; exit 1", "error: wrong flag"},
+		{"exit 1", ""},
+	} {
+		p, err := group.Start(Spec{Name: "x", Path: "/bin/sh", Args: []string{"-c", c.script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Done()
+		var exit *ExitError
+		if !errors.As(p.Err(), &exit) || strings.Join(exit.LastLines, "|") != c.want {
+			t.Errorf("%.60s: %q, want %q", c.script, exit.LastLines, c.want)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	if lines := Tail(file, 3); lines != nil {

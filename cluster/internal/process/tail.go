@@ -1,10 +1,40 @@
 package process
 
 import (
+	"bufio"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
+
+// LastWords returns the last lines, at most n, of a log from an offset on: those that tell why
+// a program has ended. If it crashed, they are the last ones before the stacks of its goroutines.
+// LastWords returns none if the file cannot be read.
+func LastWords(file string, from int64, n int) (lines []string) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil
+	}
+	crash, crashed := regexp.MustCompile(`^(panic|fatal error|SIG[A-Z]+): |^F\d{4} `), false
+	for r := bufio.NewReader(f); err == nil; {
+		var line string
+		line, err = r.ReadString('\n')
+		line = strings.TrimRight(line, "\n")
+		if crashed && strings.HasPrefix(line, "goroutine ") {
+			break
+		}
+		crashed = crashed || crash.MatchString(line)
+		if line != "" {
+			lines = append(lines, line)[max(0, len(lines)+1-n):]
+		}
+	}
+	return lines
+}
 
 // Tail returns the last lines of a file, at most n lines and at most 16 KiB. It returns
 // none if the file cannot be read.
