@@ -86,6 +86,8 @@ func (n names) check() error {
 	// The faults of the default are those of the name and of the group.
 	if n.module != n.defaultModule() && (!moduleFormat.MatchString(n.module) || strings.HasSuffix(n.module, ".")) {
 		add("--module %q: it is not the path of a Go module, such as example.com/website-operator", n.module)
+	} else if first, _, _ := strings.Cut(n.module, "/"); n.module != n.defaultModule() && !strings.Contains(first, ".") {
+		add("--module %q: its first part has no dot, and such paths are the standard library's", n.module)
 	}
 	switch {
 	case n.pintle == "":

@@ -65,15 +65,19 @@ func (c command) create(ctx context.Context, args []string) error {
 		return &usageError{err}
 	}
 	folder := cmp.Or(*dir, n.name)
-	if err := write(folder, n); err != nil {
-		return err
-	}
+	written, err := write(folder, n)
 	before := nextTidy
-	if *tidy {
-		if err := c.tidy(ctx, folder); err != nil {
-			return fmt.Errorf("%s is written, but its dependencies are missing: %w", folder, err)
-		}
+	if err == nil && *tidy {
 		before = ""
+		if err = c.tidy(ctx, folder); err != nil {
+			err = fmt.Errorf("find the dependencies of %s, which is not made (--tidy=false writes it without them): %w", folder, err)
+		}
+	}
+	if err != nil { // the next call finds the folder as this one has found it
+		for _, path := range slices.Backward(written) {
+			_ = os.Remove(path) // a folder that has other files stays
+		}
+		return err
 	}
 	if inWorkspace(ctx, folder) {
 		before = nextUse + before
@@ -98,32 +102,51 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 }
 
 // write writes a new operator into a folder that does not exist, or is empty except for the
-// directory of a repository.
-func write(folder string, n names) error {
+// directory of a repository. It returns what it has made, go.sum included, which go mod tidy adds.
+func write(folder string, n names) (written []string, err error) {
 	there, err := os.ReadDir(folder)
 	// The hosts of repositories let people clone an empty one first.
 	there = slices.DeleteFunc(there, func(e fs.DirEntry) bool { return e.Name() == ".git" })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("read the folder of the new operator: %w", err)
+		return nil, fmt.Errorf("read the folder of the new operator: %w", err)
 	case len(there) > 0:
-		return fmt.Errorf("write the new operator: %s is not empty: it has %s", folder, there[0].Name())
+		return nil, fmt.Errorf("write the new operator: %s is not empty: it has %s", folder, there[0].Name())
 	}
 	files, err := n.files()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("write the new operator: %w", err)
+		made, err := makeDirs(filepath.Dir(path))
+		if written = append(written, made...); err == nil {
+			written = append(written, path)
+			err = os.WriteFile(path, files[name], 0o644)
 		}
-		if err := os.WriteFile(path, files[name], 0o644); err != nil {
-			return fmt.Errorf("write the new operator: %w", err)
+		if err != nil {
+			return written, fmt.Errorf("write the new operator: %w", err)
 		}
 	}
-	return nil
+	return append(written, filepath.Join(folder, "go.sum")), nil
+}
+
+// makeDirs makes a directory with its parents, and returns those that it has made.
+func makeDirs(path string) (made []string, err error) {
+	err = os.Mkdir(path, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if made, err = makeDirs(filepath.Dir(path)); err == nil {
+			err = os.Mkdir(path, 0o755)
+		}
+	}
+	switch {
+	case err == nil:
+		made = append(made, path)
+	case errors.Is(err, fs.ErrExist):
+		err = nil
+	}
+	return made, err
 }
 
 // tidy completes go.mod and go.sum.

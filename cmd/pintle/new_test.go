@@ -109,7 +109,7 @@ func TestOddNames(t *testing.T) {
 		if err := n.check(); err != nil {
 			t.Fatal(err)
 		}
-		if err := write(filepath.Join(dir, n.name), n); err != nil {
+		if _, err := write(filepath.Join(dir, n.name), n); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Remove(filepath.Join(dir, n.name, "go.mod")); err != nil { // the packages share one module
@@ -189,6 +189,8 @@ func TestBadNames(t *testing.T) {
 		`--module "a b": it is not the path`:                   func(n *names) { n.module = "a b" },
 		`--module "../a": it is not the path`:                  func(n *names) { n.module = "../a" },
 		`--module "/a": it is not the path`:                    func(n *names) { n.module = "/a" },
+		`--module "fmt": its first part has no dot`:            func(n *names) { n.module = "fmt" },
+		`--module "net/x.y": its first part has no dot`:        func(n *names) { n.module = "net/x.y" },
 		"--pintle is missing":                                  func(n *names) { n.pintle = "" },
 		`--pintle "latest": it is not the version`:             func(n *names) { n.pintle = "latest" },
 		`--pintle "v1\nx": it is not the version`:              func(n *names) { n.pintle = "v1\nx" },
@@ -342,12 +344,25 @@ func TestNewFails(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOMODCACHE", t.TempDir())
-	_, err := call(t, append([]string{"new", "foo"}, good...)...)
-	if err == nil || !strings.Contains(err.Error(), "foo is written, but") {
-		t.Errorf("without a network: %v", err)
+	if err := os.MkdirAll("cloned/.git", 0o755); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat("foo/main.go"); err != nil {
-		t.Error(err)
+	for _, folder := range []string{"foo", "a/b", "cloned"} {
+		args := append([]string{"new", "foo", "--dir", folder}, good...)
+		_, err := call(t, args...)
+		if err == nil || !strings.Contains(err.Error(), "--tidy=false writes it without them") {
+			t.Errorf("without a network: %v", err)
+		}
+		left, err := os.ReadDir(folder)
+		if folder == "cloned" && len(left) == 1 && left[0].Name() == ".git" {
+			err = fs.ErrNotExist
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v, %v", folder, left, err)
+		}
+		if _, err := call(t, append(args, "--tidy=false")...); err != nil {
+			t.Errorf("the corrected call: %v", err)
+		}
 	}
 }
 
