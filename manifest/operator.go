@@ -152,6 +152,8 @@ func (o Operator) withDefaults() (Operator, error) {
 	switch {
 	case o.Image == "":
 		wrong = append(wrong, errors.New("the image is missing"))
+	case strings.ContainsAny(o.Image, " \t\r\n"):
+		wrong = append(wrong, fmt.Errorf("image %q: it must not have spaces", o.Image))
 	case o.Install.Replicas < 0:
 		wrong = append(wrong, fmt.Errorf("%d replicas", o.Install.Replicas))
 	case o.Install.Replicas > 1 && o.Options.Lease.Name == "":

@@ -255,9 +255,18 @@ func (c command) print(args []string) error {
 	if flags.NArg() > 0 {
 		return &usageError{fmt.Errorf("manifests takes no argument %q", flags.Arg(0))}
 	}
-	if given(flags, "replicas") && (*replicas < 1 || *replicas > math.MaxInt32) {
-		return &usageError{fmt.Errorf("manifests -replicas=%d: a Deployment of the operator has 1 replica or more: "+
-			"to stop the operator, apply the manifests and scale the Deployment to 0", *replicas)}
+	var wrong error
+	flags.Visit(func(f *flag.Flag) {
+		switch {
+		case f.Value.String() == "":
+			wrong = fmt.Errorf("manifests: -%s is empty", f.Name)
+		case f.Name == "replicas" && (*replicas < 1 || *replicas > math.MaxInt32):
+			wrong = fmt.Errorf("manifests -replicas=%d: a Deployment of the operator has 1 replica or more: "+
+				"to stop the operator, apply the manifests and scale the Deployment to 0", *replicas)
+		}
+	})
+	if wrong != nil {
+		return &usageError{wrong}
 	}
 	// Handles ask this server for nothing until they are used.
 	config := c.config
@@ -286,10 +295,4 @@ func (c command) print(args []string) error {
 		return fmt.Errorf("print manifests: %w", err)
 	}
 	return nil
-}
-
-// given reports whether the command line has a flag.
-func given(flags *flag.FlagSet, name string) (found bool) {
-	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }

@@ -107,6 +107,11 @@ func TestProgramRefuses(t *testing.T) {
 		want  string
 	}{
 		"no such command":    {[]string{"manifest"}, true, `"manifest" is not a command`},
+		"two images":         {[]string{"manifests", "-image=a b"}, false, `image "a b": it must not have spaces`},
+		"an image of a line": {[]string{"manifests", "-image=a\n"}, false, `image "a\n"`},
+		"no image":           {[]string{"manifests", "-image="}, true, "-image is empty"},
+		"no namespace":       {[]string{"manifests", "-namespace="}, true, "-namespace is empty"},
+		"no chart":           {[]string{"manifests", "-chart="}, true, "-chart is empty"},
 		"no such flag":       {[]string{"-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"none of manifests":  {[]string{"manifests", "-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"an argument":        {[]string{"manifests", "chart"}, true, `manifests takes no argument "chart"`},
