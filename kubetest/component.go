@@ -40,10 +40,10 @@ func (p Component) Kill(ctx context.Context) error { return p.do(ctx, "kill") }
 func (p Component) Stop(ctx context.Context) error { return p.do(ctx, "stop") }
 
 // Start starts the program and returns when it is ready. It does nothing if the program
-// runs. While a program that it needs is down or paused, as the API server needs etcd, it is
-// started, and Start returns an error. For a second after that, /readyz of the API server may still fail: two of its hooks
+// runs. For a second after that, /readyz of the API server may still fail: two of its hooks
 // sleep before they look for objects that exist already. Start does not wait for them, and
-// neither do Restart and the start of a cluster.
+// neither do Restart and the start of a cluster. While a program that this one needs, as the API
+// server needs etcd, is down or paused, Start starts it and returns an error.
 func (p Component) Start(ctx context.Context) error { return p.do(ctx, "start") }
 
 // Restart stops the program, starts it and returns when it is ready.

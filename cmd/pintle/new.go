@@ -70,7 +70,8 @@ func (c command) create(ctx context.Context, args []string) error {
 	if err == nil && *tidy {
 		before = ""
 		if err = c.tidy(ctx, folder); err != nil {
-			err = fmt.Errorf("find the dependencies of %s, which is not made (--tidy=false writes it without them): %w", folder, err)
+			err = fmt.Errorf("find the dependencies of %s, which is not made (--tidy=false writes it without them): %w",
+				folder, err)
 		}
 	}
 	if err != nil { // the next call finds the folder as this one has found it

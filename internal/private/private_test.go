@@ -86,7 +86,8 @@ func TestDir(t *testing.T) {
 			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.give("b/c") }, "b/c/d", "user 12345 owns",
 		},
 		"a stranger's directory is above its parent": {
-			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.mkdir("b/c/d", 0o755); s.give("b/c") }, "b/c/d/e", "user 12345 owns",
+			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.mkdir("b/c/d", 0o755); s.give("b/c") },
+			"b/c/d/e", "user 12345 owns",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

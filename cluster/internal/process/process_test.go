@@ -294,7 +294,8 @@ func TestLastWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer group.Close()
-	stacks := `i=0; while [ $i -lt 2000 ]; do echo "goroutine $i [running]:"; echo 'main.f(...)'; printf '\t/a/b.go:1\n'; i=$((i+1)); done`
+	stacks := `i=0; while [ $i -lt 2000 ]
+do echo "goroutine $i [running]:"; echo 'main.f(...)'; printf '\t/a/b.go:1\n'; i=$((i+1)); done`
 	for _, c := range []struct{ script, want string }{
 		{"echo a; echo 'panic: no room'; echo; " + stacks + "; exit 2", "a|panic: no room"},
 		{"echo b; echo 'fatal error: concurrent map writes'; echo; " + stacks + "; echo; echo 'rax 0x0'; exit 2",
