@@ -165,7 +165,7 @@ func TestWhole(t *testing.T) {
 }
 
 // TestRetained deletes a NeonDatabase whose data is to stay, which is said just before. Another one of
-// its name finds the storage as it was.
+// its name finds the storage and the data as they were.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	l := newLand(t)
@@ -222,8 +222,8 @@ func TestRetained(t *testing.T) {
 	if left := objects(); left < stored {
 		t.Errorf("of %d objects in the bucket %d are left", stored, left)
 	}
-	if again := begin().Status.TenantID; again == tenant {
-		t.Error("the second NeonDatabase has the tenant of the first, whose tenantID nobody named")
+	if again := begin().Status.TenantID; again != tenant {
+		t.Error("the second NeonDatabase is an empty one, beside the data of the first")
 	}
 	var n int
 	l.login("orders", &n, "select 1")

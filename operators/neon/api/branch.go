@@ -32,7 +32,8 @@ type BranchSpec struct {
 	// begin no later than this one become its own, and must not be archived. The parent must be
 	// independent itself: a branch of a branch waits until that one is detached.
 	Detached bool `json:"detached,omitempty"`
-	// ID of a timeline that exists, to take it over. Default: one of its own.
+	// ID of a timeline that exists, to take it over. Default: that of a branch of the same name whose data
+	// was retained or restored, or one of its own.
 	TimelineID string `json:"timelineID,omitempty" crd:"pattern='^[0-9a-f]{32}$',immutable"`
 	// Protected refuses the deletion of the branch.
 	Protected bool `json:"protected,omitempty"`

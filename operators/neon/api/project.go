@@ -23,7 +23,8 @@ type ProjectSpec struct {
 	Cluster string `json:"cluster" crd:"minLength=1,immutable,column"`
 	// Major version of PostgreSQL. Branches inherit it.
 	PostgresVersion int32 `json:"postgresVersion" crd:"min=14,max=17,default=17,immutable,column=Postgres"`
-	// ID of a tenant that exists, to take it over. Default: one of its own.
+	// ID of a tenant that exists, to take it over. Default: that of a project of the same name whose data
+	// was retained or restored, or one of its own.
 	TenantID string `json:"tenantID,omitempty" crd:"pattern='^[0-9a-f]{32}$',immutable"`
 	// Number of shards. It can grow, to a power of two.
 	Shards int32 `json:"shards" crd:"enum=1|2|4|8|16|32,default=1"`

@@ -1,8 +1,9 @@
 // Package branch makes timelines of the storage from NeonBranches.
 //
 // branch.go has the plan of a branch, and its end. timeline.go observes, changes and deletes
-// timelines, create.go makes them, and head.go finds the end of a parent's history. catalog.go
-// reads all timelines of a tenant at once, and users.go tells who needs a timeline.
+// timelines, create.go makes them, and head.go finds the end of a parent's history. identity.go
+// gives a branch the timeline of one of its name. catalog.go reads all timelines of a tenant at
+// once, and users.go tells who needs a timeline.
 package branch
 
 import (
@@ -141,7 +142,11 @@ func (op *Operator) reconcile(ctx context.Context, b *api.NeonBranch) (controlle
 	if left := lifetime(b, time.Now()); left != nil && *left <= 0 {
 		return controller.Done, op.Branches.In(b.Namespace).Delete(ctx, b.Name)
 	}
-	action, err := op.children(ctx, b).Run(ctx)
+	known, err := op.identify(ctx, b)
+	if err != nil {
+		return controller.Done, err
+	}
+	action, err := op.children(ctx, b, known).Run(ctx)
 	if left := lifetime(b, time.Now()); left != nil {
 		action = controller.Sooner(action, controller.After(*left))
 	}
@@ -180,16 +185,17 @@ func (op *Operator) cleanup(ctx context.Context, b *api.NeonBranch) (controller.
 		}
 		return action, err
 	}
-	action, err := op.children(ctx, b).Delete(ctx)
+	action, err := op.children(ctx, b, true).Delete(ctx)
 	if err == nil && action == controller.Done {
 		op.located.forget(b.Status.TimelineID)
+		err = op.forget(ctx, b)
 	}
 	return action, err
 }
 
 // children describes the timelines of a branch: the current one, the one that a reset makes,
-// and former ones on which computes still run.
-func (op *Operator) children(ctx context.Context, b *api.NeonBranch) *plan.Plan {
+// and former ones on which computes still run. known says that its id is the one that it stays with.
+func (op *Operator) children(ctx context.Context, b *api.NeonBranch, known bool) *plan.Plan {
 	if b.Status.TimelineID == "" {
 		b.Status.Reset = b.Spec.Reset // the first timeline is made for it
 	}
@@ -207,6 +213,9 @@ func (op *Operator) children(ctx context.Context, b *api.NeonBranch) *plan.Plan 
 	step := func(name, id string, made bool) *plan.Node[timeline] {
 		var held string
 		n := plan.Step(all, name, op.timelineKind, func(in plan.Inputs) (*timeline, error) {
+			if !known && !made {
+				return nil, errNoKeys
+			}
 			want := wanted(b, owner.From(in), id)
 			want.made = made
 			if !made && parent != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 	"github.com/pintle-go/pintle/plan"
 )
@@ -47,11 +48,15 @@ func (op *Operator) admit(ctx context.Context, b *api.NeonBranch, want *timeline
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for timeline %s: %w", want.id, err)
+	case is == nil && want.recalled:
+		return fmt.Errorf("timeline %s, which NeonBranch %s has had, is not in tenant %s: bring it back, or "+
+			"remove the annotation %s of Secret %s to make another one",
+			want.id, b.Name, want.tenant, cluster.AnnotationOf(cluster.TimelineOf, b.Name), cluster.KeysName(want.cluster.Name))
 	case is == nil:
 		return fmt.Errorf("timeline %s is not in tenant %s: "+
 			"delete this NeonBranch; one without spec.timelineID makes a timeline", want.id, want.tenant)
 	}
-	if err := want.compare(*is); err != nil {
+	if err := want.compare(*is); err != nil && !want.recalled { // one that was recalled may have changed since it was made
 		return err
 	}
 	op.located.trust(want.id)

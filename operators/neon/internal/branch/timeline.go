@@ -27,6 +27,7 @@ type timeline struct {
 	ancestor string           // id of the parent's timeline
 	keepers  []int64          // safekeepers of that
 	imported bool             // it is somebody else's at first
+	recalled bool             // it was that of a branch of the same name
 	made     bool             // it was there before
 	archived bool
 	detached bool
@@ -48,7 +49,8 @@ func wanted(b *api.NeonBranch, p *api.NeonProject, id string) *timeline {
 	return &timeline{
 		branch: kube.KeyOf(b), project: p.Name, cluster: kube.Key{Namespace: b.Namespace, Name: p.Spec.Cluster},
 		tenant: p.Status.TenantID, id: id, version: int(p.Spec.PostgresVersion),
-		imported: id == b.Spec.TimelineID, archived: b.Spec.Archived, detached: b.Spec.Detached,
+		imported: id == b.Spec.TimelineID || recalled(b, id), recalled: recalled(b, id),
+		archived: b.Spec.Archived, detached: b.Spec.Detached,
 		attached: id == b.Status.TimelineID && b.Status.Parent != "",
 		from:     b.Spec.From,
 	}

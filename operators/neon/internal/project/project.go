@@ -2,11 +2,13 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/controller"
@@ -62,7 +64,27 @@ func (op *Operator) Controller() controller.Controller[api.NeonProject] {
 }
 
 func (op *Operator) reconcile(ctx context.Context, p *api.NeonProject) (controller.Action, error) {
-	return op.children(ctx, p).Run(ctx)
+	known, err := op.identify(ctx, p)
+	if err != nil {
+		return controller.Done, err
+	}
+	return op.children(ctx, p, known).Run(ctx)
+}
+
+// identify gives a project the tenant that one of its name has had, or has the cluster remember its tenant. It
+// reports whether the cluster has keys, which say so: before, no tenant is made.
+func (op *Operator) identify(ctx context.Context, p *api.NeonProject) (known bool, err error) {
+	key := kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}
+	had, err := op.Clients.Recall(ctx, key, cluster.TenantOf, p.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case p.Spec.TenantID == "" && !made(p):
+		p.Status.TenantID = cmp.Or(had, ID(p.UID))
+	}
+	return true, op.Clients.Remember(ctx, key, cluster.TenantOf, p.Name, TenantID(p))
 }
 
 func (op *Operator) cleanup(ctx context.Context, p *api.NeonProject) (controller.Action, error) {
@@ -84,7 +106,12 @@ func (op *Operator) cleanup(ctx context.Context, p *api.NeonProject) (controller
 		}
 		return inuse.Hold(ctx, op.Projects, p, &p.Status.Conditions, "NeonBranches", users)
 	}
-	return op.children(ctx, p).Delete(ctx)
+	action, err := op.children(ctx, p, true).Delete(ctx)
+	if err == nil && action == controller.Done && p.Spec.DeletionPolicy == api.Delete {
+		key := kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}
+		err = op.Clients.Remember(ctx, key, cluster.TenantOf, p.Name, "")
+	}
+	return action, err
 }
 
 // liveBranches asks the API server for the branches of a project.
@@ -103,17 +130,18 @@ func (op *Operator) liveBranches(ctx context.Context, p *api.NeonProject) (names
 	return names, nil
 }
 
-// children describes the tenant of a project.
-func (op *Operator) children(ctx context.Context, p *api.NeonProject) *plan.Plan {
-	if p.Status.TenantID == "" {
-		p.Status.TenantID = TenantID(p)
-	}
+// children describes the tenant of a project. known says that its id is the one that it stays with.
+func (op *Operator) children(ctx context.Context, p *api.NeonProject, known bool) *plan.Plan {
+	p.Status.TenantID = TenantID(p)
 	key := kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}
 	all := plan.New(op.Projects, p, &p.Status.Status)
 	all.Monitor = op.Monitor
 	exists := len(p.Status.Shards) > 0
 	storage := plan.Lookup(all, "cluster", op.Clusters, key).ReadyWhen(settled.First(exists, settled.Cluster))
 	data := plan.Step(all, "tenant", op.tenantKind, func(in plan.Inputs) (*tenant, error) {
+		if !known && !exists {
+			return nil, errNoKeys
+		}
 		want := wanted(p, key, storage.From(in))
 		return want, op.admit(ctx, p, want)
 	}).Needs(storage).ReadyWhen(tenantReady).UntilGone()
@@ -129,6 +157,8 @@ func (op *Operator) children(ctx context.Context, p *api.NeonProject) *plan.Plan
 	}
 	return all
 }
+
+var errNoKeys = errors.New("look for the id of its tenant: the NeonCluster has no keys yet")
 
 // report shows in a project's status where its data is: as the storage controller said when it
 // was asked, or when it called a hook, by the later of both.
@@ -153,13 +183,10 @@ func take(p *api.NeonProject, told place.Shards) {
 	}
 }
 
-// TenantID returns the id of a project's tenant: that of the spec, or the project's own uid,
-// which no other project ever has.
+// TenantID returns the id of a project's tenant: that of the spec, that of a project of its name before, or the
+// project's own uid, which no other project ever has.
 func TenantID(p *api.NeonProject) string {
-	if p.Spec.TenantID != "" {
-		return p.Spec.TenantID
-	}
-	return ID(p.UID)
+	return cmp.Or(p.Spec.TenantID, p.Status.TenantID, ID(p.UID))
 }
 
 // ID returns a uid as an id of the storage: 32 hexadecimal digits.

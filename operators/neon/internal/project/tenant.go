@@ -14,6 +14,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
@@ -49,7 +50,7 @@ func wanted(p *api.NeonProject, key kube.Key, c *api.NeonCluster) *tenant {
 	}
 	return &tenant{
 		cluster: key, id: p.Status.TenantID, shards: int(p.Spec.Shards),
-		imported: p.Spec.TenantID != "", made: made(p), former: p.Status.Settings,
+		imported: p.Status.TenantID != ID(p.UID), made: made(p), former: p.Status.Settings,
 		is: upstream.Tenant{ID: p.Status.TenantID, Placement: upstream.Attached(secondaries), Config: config},
 	}
 }
@@ -78,6 +79,10 @@ func (op *Operator) admit(ctx context.Context, p *api.NeonProject, want *tenant)
 	}
 	_, err = sc.DescribeTenant(ctx, want.id)
 	switch {
+	case upstream.IsNotFound(err) && p.Spec.TenantID == "":
+		return fmt.Errorf("tenant %s, which NeonProject %s has had, is not in the storage of NeonCluster %s: bring it back, or "+
+			"remove the annotation %s of Secret %s to make an empty one",
+			want.id, p.Name, want.cluster.Name, cluster.AnnotationOf(cluster.TenantOf, p.Name), cluster.KeysName(want.cluster.Name))
 	case upstream.IsNotFound(err):
 		return fmt.Errorf("tenant %s is not in the storage of NeonCluster %s: "+
 			"delete this NeonProject; one without spec.tenantID makes a tenant", want.id, want.cluster.Name)
