@@ -28,7 +28,7 @@ func pendingClaim(o any) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// bindsLater reports whether a claim waits for nothing but the first pod that uses it, as its
+// bindsLater reports whether a claim waits only for the first pod that uses it, as its
 // StorageClass says. That pod may be made by a node that needs the claim. If the operator may not
 // read StorageClasses, why says so.
 func (p *Plan) bindsLater(ctx context.Context, c *corev1.PersistentVolumeClaim) (later bool, why string) {

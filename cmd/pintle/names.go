@@ -86,8 +86,8 @@ func (n names) check() error {
 	// The faults of the default are those of the name and of the group.
 	if n.module != n.defaultModule() && (!moduleFormat.MatchString(n.module) || strings.HasSuffix(n.module, ".")) {
 		add("--module %q: it is not the path of a Go module, such as example.com/website-operator", n.module)
-	} else if first, _, _ := strings.Cut(n.module, "/"); n.module != n.defaultModule() && !strings.Contains(first, ".") {
-		add("--module %q: its first part has no dot, and such paths are the standard library's", n.module)
+	} else if first, _, _ := strings.Cut(n.module, "/"); n.module != n.defaultModule() && isStandard(first) {
+		add("--module %q: the standard library has packages of this path", n.module)
 	}
 	switch {
 	case n.pintle == "":
@@ -98,6 +98,15 @@ func (n names) check() error {
 	}
 	return errors.Join(wrong...)
 }
+
+// standard has the first words of the paths that go keeps for itself.
+const standard = "" +
+	"archive bufio bytes cmd cmp compress container context crypto database debug embed encoding " +
+	"errors expvar flag fmt go hash html image index internal io iter log main maps math mime net " +
+	"os path plugin reflect regexp runtime slices sort std strconv strings structs sync syscall " +
+	"testing text time unicode unique unsafe vendor weak "
+
+func isStandard(first string) bool { return slices.Contains(strings.Fields(standard), first) }
 
 func (n names) defaultModule() string { return n.group + "/" + n.name }
 

@@ -153,47 +153,47 @@ func TestOddNames(t *testing.T) {
 // TestBadNames has each wrong name refused with a message about it.
 func TestBadNames(t *testing.T) {
 	for want, change := range map[string]func(*names){
-		`name "": it must be a DNS label`:                      func(n *names) { n.name = "" },
-		`name "Shop": it must be a DNS label`:                  func(n *names) { n.name = "Shop" },
-		`name "my_shop": it must be a DNS label`:               func(n *names) { n.name = "my_shop" },
-		`name "a.b": it must be a DNS label`:                   func(n *names) { n.name = "a.b" },
-		`name "9shops": it must be a DNS label`:                func(n *names) { n.name = "9shops" },
-		`name "../shop": it must be a DNS label`:               func(n *names) { n.name = "../shop" },
-		`name "shop-": it must be a DNS label`:                 func(n *names) { n.name = "shop-" },
-		"it has more than 63 characters":                       func(n *names) { n.name = strings.Repeat("a", 64) },
-		`name "default": the operator runs in`:                 func(n *names) { n.name = "default" },
-		`name "kube-system": the operator runs in`:             func(n *names) { n.name = "kube-system" },
-		"--kind is missing":                                    func(n *names) { n.kind = "" },
-		`--kind "website": it must be letters and digits`:      func(n *names) { n.kind = "website" },
-		`--kind "Web-Site": it must be letters and digits`:     func(n *names) { n.kind = "Web-Site" },
-		`--kind "Web_Site": it must be letters and digits`:     func(n *names) { n.kind = "Web_Site" },
-		`--kind "Ärger": it must be letters and digits`:        func(n *names) { n.kind = "Ärger" },
-		`--kind "Web Site": it must be letters and digits`:     func(n *names) { n.kind = "Web Site" },
-		`--kind "TestMain": the new operator needs`:            func(n *names) { n.kind = "TestMain" },
-		`--kind "Deployment": the new operator needs`:          func(n *names) { n.kind = "Deployment" },
-		`--kind "List": kubectl takes`:                         func(n *names) { n.kind = "List" },
-		`--kind "No": YAML reads it as a boolean`:              func(n *names) { n.kind = "No" },
-		`s" has more than 63 characters`:                       func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
-		"--group is missing":                                   func(n *names) { n.group = "" },
-		`--group "example": it must be a DNS name with a dot`:  func(n *names) { n.group = "example" },
-		`--group "Example.com": it must be a DNS name`:         func(n *names) { n.group = "Example.com" },
-		`--group "example..com": it must be a DNS name`:        func(n *names) { n.group = "example..com" },
-		`--group "example.com/x": it must be a DNS name`:       func(n *names) { n.group = "example.com/x" },
-		`it is too long`:                                       func(n *names) { n.group = strings.Repeat("a.", 125) + "com" },
-		`--group "k8s.io": it is reserved`:                     func(n *names) { n.group = "k8s.io" },
-		`--group "apps.kubernetes.io": it is reserved`:         func(n *names) { n.group = "apps.kubernetes.io" },
-		`--version "1": it must be a version of an API`:        func(n *names) { n.version = "1" },
-		`--version "v0": it must be a version of an API`:       func(n *names) { n.version = "v0" },
-		`--version "v1gamma1": it must be a version of an API`: func(n *names) { n.version = "v1gamma1" },
-		`--module "": it is not the path of a Go module`:       func(n *names) { n.module = "" },
-		`--module "a b": it is not the path`:                   func(n *names) { n.module = "a b" },
-		`--module "../a": it is not the path`:                  func(n *names) { n.module = "../a" },
-		`--module "/a": it is not the path`:                    func(n *names) { n.module = "/a" },
-		`--module "fmt": its first part has no dot`:            func(n *names) { n.module = "fmt" },
-		`--module "net/x.y": its first part has no dot`:        func(n *names) { n.module = "net/x.y" },
-		"--pintle is missing":                                  func(n *names) { n.pintle = "" },
-		`--pintle "latest": it is not the version`:             func(n *names) { n.pintle = "latest" },
-		`--pintle "v1\nx": it is not the version`:              func(n *names) { n.pintle = "v1\nx" },
+		`name "": it must be a DNS label`:                       func(n *names) { n.name = "" },
+		`name "Shop": it must be a DNS label`:                   func(n *names) { n.name = "Shop" },
+		`name "my_shop": it must be a DNS label`:                func(n *names) { n.name = "my_shop" },
+		`name "a.b": it must be a DNS label`:                    func(n *names) { n.name = "a.b" },
+		`name "9shops": it must be a DNS label`:                 func(n *names) { n.name = "9shops" },
+		`name "../shop": it must be a DNS label`:                func(n *names) { n.name = "../shop" },
+		`name "shop-": it must be a DNS label`:                  func(n *names) { n.name = "shop-" },
+		"it has more than 63 characters":                        func(n *names) { n.name = strings.Repeat("a", 64) },
+		`name "default": the operator runs in`:                  func(n *names) { n.name = "default" },
+		`name "kube-system": the operator runs in`:              func(n *names) { n.name = "kube-system" },
+		"--kind is missing":                                     func(n *names) { n.kind = "" },
+		`--kind "website": it must be letters and digits`:       func(n *names) { n.kind = "website" },
+		`--kind "Web-Site": it must be letters and digits`:      func(n *names) { n.kind = "Web-Site" },
+		`--kind "Web_Site": it must be letters and digits`:      func(n *names) { n.kind = "Web_Site" },
+		`--kind "Ärger": it must be letters and digits`:         func(n *names) { n.kind = "Ärger" },
+		`--kind "Web Site": it must be letters and digits`:      func(n *names) { n.kind = "Web Site" },
+		`--kind "TestMain": the new operator needs`:             func(n *names) { n.kind = "TestMain" },
+		`--kind "Deployment": the new operator needs`:           func(n *names) { n.kind = "Deployment" },
+		`--kind "List": kubectl takes`:                          func(n *names) { n.kind = "List" },
+		`--kind "No": YAML reads it as a boolean`:               func(n *names) { n.kind = "No" },
+		`s" has more than 63 characters`:                        func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
+		"--group is missing":                                    func(n *names) { n.group = "" },
+		`--group "example": it must be a DNS name with a dot`:   func(n *names) { n.group = "example" },
+		`--group "Example.com": it must be a DNS name`:          func(n *names) { n.group = "Example.com" },
+		`--group "example..com": it must be a DNS name`:         func(n *names) { n.group = "example..com" },
+		`--group "example.com/x": it must be a DNS name`:        func(n *names) { n.group = "example.com/x" },
+		`it is too long`:                                        func(n *names) { n.group = strings.Repeat("a.", 125) + "com" },
+		`--group "k8s.io": it is reserved`:                      func(n *names) { n.group = "k8s.io" },
+		`--group "apps.kubernetes.io": it is reserved`:          func(n *names) { n.group = "apps.kubernetes.io" },
+		`--version "1": it must be a version of an API`:         func(n *names) { n.version = "1" },
+		`--version "v0": it must be a version of an API`:        func(n *names) { n.version = "v0" },
+		`--version "v1gamma1": it must be a version of an API`:  func(n *names) { n.version = "v1gamma1" },
+		`--module "": it is not the path of a Go module`:        func(n *names) { n.module = "" },
+		`--module "a b": it is not the path`:                    func(n *names) { n.module = "a b" },
+		`--module "../a": it is not the path`:                   func(n *names) { n.module = "../a" },
+		`--module "/a": it is not the path`:                     func(n *names) { n.module = "/a" },
+		`--module "fmt": the standard library has packages`:     func(n *names) { n.module = "fmt" },
+		`--module "net/x.y": the standard library has packages`: func(n *names) { n.module = "net/x.y" },
+		"--pintle is missing":                                   func(n *names) { n.pintle = "" },
+		`--pintle "latest": it is not the version`:              func(n *names) { n.pintle = "latest" },
+		`--pintle "v1\nx": it is not the version`:               func(n *names) { n.pintle = "v1\nx" },
 	} {
 		n := website
 		change(&n)
@@ -398,5 +398,22 @@ func TestRelease(t *testing.T) {
 	}
 	if got := releaseOf(&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}); got != "" {
 		t.Errorf("got %q of go run", got)
+	}
+}
+
+// No new operator has the path of a package of the standard library, whatever the version of Go.
+func TestStandardPaths(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "std", "cmd").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if first, _, _ := strings.Cut(path, "/"); !isStandard(first) {
+			t.Errorf("%s is not known as a package of the standard library", path)
+		}
+	}
+	n := website
+	if n.module = "website"; n.check() != nil {
+		t.Error("a module without a dot in its path:", n.check())
 	}
 }

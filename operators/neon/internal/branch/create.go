@@ -56,7 +56,8 @@ func (op *Operator) admit(ctx context.Context, b *api.NeonBranch, want *timeline
 		return fmt.Errorf("timeline %s is not in tenant %s: "+
 			"delete this NeonBranch; one without spec.timelineID makes a timeline", want.id, want.tenant)
 	}
-	if err := want.compare(*is); err != nil && !want.recalled { // one that was recalled may have changed since it was made
+	// A timeline that was recalled may have changed since it was made.
+	if err := want.compare(*is); err != nil && !want.recalled {
 		return err
 	}
 	op.located.trust(want.id)

@@ -70,7 +70,7 @@ func TestRestored(t *testing.T) {
 		t.Errorf("there are %d tenants", len(tenants))
 	}
 
-	t.Log("what is deleted with its data is forgotten, and what is retained is not")
+	t.Log("a branch that is deleted with its data is forgotten, and a retained one is not")
 	gone(other, other.branches, "review")
 	other.changeBranch("twig", func(b *api.NeonBranch) { b.Spec.DeletionPolicy = api.Retain })
 	other.branchReady("twig")

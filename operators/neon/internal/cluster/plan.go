@@ -11,7 +11,8 @@
 // and removes it, and crossing.go has the addresses of programs meanwhile.
 //
 // membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
-// takes their volumes over, as remembered.go does with the ids of tenants and timelines. turn.go restarts safekeepers and roll.go pageservers, one at a time.
+// takes their volumes over, as remembered.go does with the ids of tenants and timelines. turn.go restarts
+// safekeepers and roll.go pageservers, one at a time.
 // evacuate.go moves timelines off safekeepers that leave, volume.go finds those that have lost their
 // timelines, and removal.go removes pageservers. ending.go ends the members of a cluster that is deleted.
 package cluster
