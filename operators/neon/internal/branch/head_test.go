@@ -81,7 +81,7 @@ func TestHead(t *testing.T) {
 		t.Errorf("a branch begins at %s, before the commit at %s", at, first)
 	}
 
-	w.lab.Stop(t, "broker") // by which the pageserver finds what it reads
+	w.lab.Stop(t, "broker") // the pageserver finds the safekeepers by it
 	second := w.commit(trunk.Status.TenantID, trunk.Status.TimelineID, 2)
 	end.Store(uint64(second))
 	after := time.Now().Truncate(time.Second).Add(time.Second)

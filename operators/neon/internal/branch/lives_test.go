@@ -162,10 +162,12 @@ func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
-	w.trunk()
+	trunk := w.trunk()
+	end := w.timelines(trunk.Status.TenantID)[trunk.Status.TimelineID].LastRecordLSN
 	w.lab.Stop(t, "safekeeper-1")
 	w.lab.Stop(t, "safekeeper-2")
-	w.branch("twig", "trunk", nil)
+	// Without a position, the operator would ask the safekeepers for it first.
+	w.branch("twig", "trunk", func(b *api.NeonBranch) { b.Spec.From.LSN = api.LSN(end.String()) })
 	w.says("twig", "Error")
 	w.lab.StartSafekeeper(t, 1)
 	w.lab.StartSafekeeper(t, 2)

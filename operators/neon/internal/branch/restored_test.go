@@ -52,7 +52,7 @@ func TestRestored(t *testing.T) {
 
 	other := w.elsewhere(t)
 	other.start()
-	manifests(other) // before the project, and before it is known what they had
+	manifests(other) // the project is missing, and so are the former ids
 	_, err = kube.For[corev1.Secret](other.client).In(other.namespace).Modify(other.soon(), kept.Name, func(s *corev1.Secret) error {
 		s.Annotations = kept.Annotations
 		return nil
