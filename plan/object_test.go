@@ -22,6 +22,7 @@ func TestLookupKeepsNoObjectThatLeft(t *testing.T) {
 		s := newScene(t)
 		soil := new(plant)
 		soil.Namespace, soil.Name, soil.UID, soil.ResourceVersion = "default", "soil", "uid-soil", "7"
+		soil.Status.Conditions = planted()
 		s.all[plantPath("soil")] = soil
 		s.foreign["uid-soil"] = true
 		on := true

@@ -59,7 +59,7 @@ func TestNodesWaitForTheirNeeds(t *testing.T) {
 	s := newScene(t)
 	describe := func(p *Plan) {
 		a := s.add(p, "a").ReadyWhen(func(o *plant) ready.State {
-			if o.Spec.Size == 0 && len(o.Status.Conditions) == 0 {
+			if o.Spec.Size == 0 && o.Status.Conditions[0].Type != "Ready" {
 				return ready.State{Phase: ready.Waiting, Message: "it is a seed"}
 			}
 			return ready.Of(o)

@@ -100,7 +100,7 @@ func (s *scene) put(name string, change func(*plant)) {
 	o := new(plant)
 	o.Namespace, o.Name = "default", name
 	s.touch(o)
-	o.UID = types.UID("uid-foreign-" + o.ResourceVersion)
+	o.UID, o.Status.Conditions = types.UID("uid-foreign-"+o.ResourceVersion), planted()
 	change(o)
 	s.all[plantPath(name)] = o
 }

@@ -146,6 +146,12 @@ func (p *plant) isReady() bool {
 	return p.DeletionTimestamp == nil && len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Status == metav1.ConditionTrue
 }
 
+// planted is the status of a plant that its controller has seen. It is ready as soon as it exists, unless a
+// test lets it grow.
+func planted() []metav1.Condition {
+	return []metav1.Condition{{Type: "Planted", Status: metav1.ConditionUnknown, Reason: "Seen"}}
+}
+
 func (w *world) touch(o metav1.Object) {
 	w.rv++
 	o.SetResourceVersion(strconv.Itoa(100 + w.rv))
@@ -300,7 +306,7 @@ func (w *world) apply(path string, body []byte) (int, any) {
 	if p == nil {
 		p = new(plant)
 		p.Namespace, p.Name = sent.Namespace, sent.Name
-		p.UID = types.UID("uid-" + strconv.Itoa(w.rv))
+		p.UID, p.Status.Conditions = types.UID("uid-"+strconv.Itoa(w.rv)), planted()
 		w.all[path] = p
 	}
 	if w.foreign[p.UID] {
