@@ -56,6 +56,7 @@ func (p *Plane) component(name string, args []string, port int, ready string) Co
 			Path: p.Binary,
 			Args: append([]string{name}, args...),
 			Dir:  string(p.Dir),
+			Env:  p.Environment(),
 		},
 		Ready:      loopbackURL(port) + ready,
 		ReadyAgain: loopbackURL(port) + ready,

@@ -285,7 +285,7 @@ func (r *run) startKubelet(context.Context) error {
 		return err
 	}
 	return r.launch(process.Spec{
-		Name: kubelet, Path: r.binary, Env: systemPath(),
+		Name: kubelet, Path: r.binary, Env: append(systemPath(), r.env.Plane.Environment()...),
 		Args: []string{
 			kubelet,
 			"--config=" + config,
@@ -308,7 +308,8 @@ func (r *run) startProxy(context.Context) error {
 	}
 	return r.launch(
 		process.Spec{
-			Name: kubeProxy, Path: r.binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config},
+			Name: kubeProxy, Path: r.binary, Env: append(systemPath(), r.env.Plane.Environment()...),
+			Args: []string{kubeProxy, "--config=" + config},
 		},
 	)
 }
