@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
@@ -209,6 +210,11 @@ func (e *engine[T]) stats() workmetrics.ControllerStats {
 
 // run implements runner.
 func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
+	own := e.Finalizer
+	if e.Cleanup == nil {
+		own = ""
+	}
+	work = finalizers.With(work, own)
 	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts, e.depths)
 	d.stop, d.memories = ctx.Done(), append(d.memories, e.streaks.fade)
 	e.current.Store(d)

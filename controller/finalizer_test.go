@@ -13,8 +13,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -54,6 +56,10 @@ func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) C
 			}
 			if !slices.Contains(p.Finalizers, testFinalizer) {
 				b.Errorf("the reconcile of %s does not get its finalizer to see", p.Name)
+			}
+			others := &metav1.ObjectMeta{Finalizers: []string{"somebody.example.com/else"}}
+			if !finalizers.CleansUp(ctx, p) || finalizers.CleansUp(ctx, others) {
+				b.Errorf("the context of a reconcile does not say which finalizer is the controller's")
 			}
 			out.set(p.Name, true)
 			// A write in the middle of a reconcile, at which the program may end.

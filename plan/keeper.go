@@ -66,15 +66,15 @@ const outcomeFinalizer = "plan.pintle.dev/outcome"
 
 // isGuarded reports whether the Secret of an outcome stays as long as its thing needs it, and no
 // longer. Nobody would take the finalizer away after an owner without a Cleanup.
-func (p *Plan) isGuarded(o *corev1.Secret) bool {
-	guards := finalizers.HasCleanup(p.owner)
+func (p *Plan) isGuarded(ctx context.Context, o *corev1.Secret) bool {
+	guards := finalizers.CleansUp(ctx, p.owner)
 	return slices.Contains(o.Finalizers, outcomeFinalizer) == guards || guards && o.DeletionTimestamp != nil
 }
 
 // guard adds the finalizer to the Secret of an outcome, or takes it away. An apply sends no finalizers.
 func (p *Plan) guard(ctx context.Context, secrets kube.Resource[corev1.Secret], is *corev1.Secret) error {
 	all := slices.DeleteFunc(slices.Clone(is.Finalizers), func(name string) bool { return name == outcomeFinalizer })
-	if finalizers.HasCleanup(p.owner) {
+	if finalizers.CleansUp(ctx, p.owner) {
 		all = append(all, outcomeFinalizer)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -122,7 +122,7 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	for name, value := range o.Data {
 		outcome[name] = string(value)
 	}
-	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o) && p.isGuarded(o)}, nil
+	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o) && p.isGuarded(ctx, o)}, nil
 }
 
 // keeps reports that a Secret has the outcome of a recorded thing.
@@ -149,7 +149,7 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 	if err == nil || apierrors.IsNotFound(err) {
 		is, err = secrets.Ensure(ctx, o)
 	}
-	if err == nil && !p.isGuarded(is) {
+	if err == nil && !p.isGuarded(ctx, is) {
 		err = p.guard(ctx, secrets, is)
 	}
 	if err != nil {

@@ -145,7 +145,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		return nil, fmt.Errorf("no server takes the name %q of the object: it %s", o.GetName(), content.IsPathSegmentName(o.GetName())[0])
 	case !c.marked:
 		return c, p.setController(o)
-	case !n.retain && !finalizers.HasCleanup(p.owner):
+	case !n.retain && !finalizers.CleansUp(ctx, p.owner):
 		return nil, fmt.Errorf("%s %s has no owner reference, so nothing would delete it after its owner: "+
 			"give the controller a Cleanup that calls Delete", n.kind.Kind, c.key)
 	}

@@ -56,7 +56,7 @@ type thingNode[T any] struct {
 	things *Things[T]
 }
 
-func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
+func (n *thingNode[T]) build(ctx context.Context, in Inputs) (*claim, error) {
 	if err := n.built(in); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
 	if name == "" {
 		return nil, errors.New("the thing has no name")
 	}
-	if !n.retain && !finalizers.HasCleanup(n.plan.owner) {
+	if !n.retain && !finalizers.CleansUp(ctx, n.plan.owner) {
 		return nil, fmt.Errorf("nothing would delete %s %s after its owner: give the controller a Cleanup that calls Delete",
 			n.things.Kind, name)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -371,6 +372,28 @@ func TestFinalizersOfKubernetes(t *testing.T) {
 	s.garden().Finalizers = []string{"foregroundDeletion"}
 	if err := s.run(func(p *Plan) { s.step(p, s.shed.things(), "a") }); err == nil {
 		t.Errorf("no Cleanup will run, but the tool was made: %v", s.shed.names())
+	}
+}
+
+// Another program's finalizer does not say that the controller cleans up.
+func TestFinalizersOfOthers(t *testing.T) {
+	const theirs, ours = "backup.example.com/saved", "garden.example.com/cleanup"
+	for name, c := range map[string]struct {
+		own  string // of the controller, "" if it has no Cleanup
+		has  []string
+		made bool
+	}{
+		"theirs alone":             {ours, []string{theirs}, false},
+		"both":                     {ours, []string{theirs, ours}, true},
+		"a controller without":     {"", []string{theirs, ours}, false},
+		"one that was a Cleanup's": {"", []string{ours}, false},
+	} {
+		s := newScene(t)
+		s.garden().Finalizers = c.has
+		s.ctx = finalizers.With(s.ctx, c.own)
+		if err := s.run(func(p *Plan) { s.step(p, s.shed.things(), "a") }); (err == nil) != c.made {
+			t.Errorf("%s: %v, tools %v", name, err, s.shed.names())
+		}
 	}
 }
 
