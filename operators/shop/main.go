@@ -181,7 +181,7 @@ var definition = crd.Of[Shop](crd.Options{Source: source})
 var (
 	serviceURL = flag.String("payments", "http://127.0.0.1:8090", "`URL` of the payment service")
 	showPlans  = flag.Bool("page", false, "show the plans in a browser below /plans/, to users who may get /plans/data")
-	openPlans  = flag.Bool("open", false, "with -page, show them to everybody who reaches the port, such as one of loopback")
+	openPlans  = flag.Bool("open", false, "with -page, show the plans to everybody who reaches the port")
 )
 
 func main() { program.Main(describe) }
