@@ -73,7 +73,7 @@ func TestTroubles(t *testing.T) {
 	if err := cluster.APIServer().Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, book, "watch Book", "EOF", "trying again")
+	optest.Expect(t, book, "watch Book", "trying again")
 	late := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""))
 	optest.Expect(t, late, "cannot reach the API server at 127.0.0.1:", "is it running?", "trying again")
 	if err := cluster.APIServer().Start(t.Context()); err != nil {

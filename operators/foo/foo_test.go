@@ -112,7 +112,7 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	optest.Expect(t, p, "store is out of sync", "watch Foo in default") // by an end or by a reset
-	expectBody(t, url+"/foos", 200, "[]") // it serves the Foos that it has
+	expectBody(t, url+"/foos", 200, "[]")                               // it serves the Foos that it has
 	late := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
 	optest.Expect(t, late, "store is out of sync", "cannot reach the API server at 127.0.0.1:", "is it running?")
 	expectBody(t, address(t, late)+"/readyz", 503, "the store has not been filled yet")

@@ -58,7 +58,7 @@ var (
 		"`namespaces`, separated by commas, whose pods may read the metrics of clusters with NetworkPolicies")
 	showPlans = flag.Bool("page", false,
 		"show the plans in a browser below /plans/KIND/, to users who may get /plans/KIND/data")
-	openPlans  = flag.Bool("open", false, "with -page, show them to everybody who reaches the port, such as one of loopback")
+	openPlans  = flag.Bool("open", false, "with -page, show the plans to everybody who reaches the port")
 	monitored  = flag.Bool("monitoring", false, "add monitors, alerts and a dashboard to the manifests")
 	useIssuers = flag.Bool("cert-manager", false, "let clusters name issuers of cert-manager, whose definitions must be installed")
 	storeImage = flag.String("store-image", "", "`image` of the object store for development")
