@@ -34,8 +34,17 @@ func covered(t reflect.Type) (embedded string) {
 			continue
 		}
 		others = true
-		if v.Kind() == reflect.String {
+		switch { // a method of the struct's own may leave out what is zero
+		case v.Kind() == reflect.String:
 			v.SetString("1")
+		case v.Kind() == reflect.Bool:
+			v.SetBool(true)
+		case v.CanInt():
+			v.SetInt(7)
+		case v.CanUint():
+			v.SetUint(7)
+		case v.CanFloat():
+			v.SetFloat(7)
 		}
 	}
 	if others && embedded != "" {

@@ -90,6 +90,20 @@ type OwnJSON struct {
 	Y string `json:"y"`
 }
 
+// OwnNumber leaves out a zero.
+type OwnNumber struct {
+	Own
+	Y int `json:"y"`
+}
+
+func (o OwnNumber) MarshalJSON() ([]byte, error) {
+	if o.Y == 0 {
+		return o.Own.MarshalJSON()
+	}
+	return json.Marshal(o.Y)
+}
+func (o *OwnNumber) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &o.Y) }
+
 func (o OwnJSON) MarshalJSON() ([]byte, error)  { return json.Marshal(o.Y) }
 func (o *OwnJSON) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &o.Y) }
 
@@ -109,6 +123,9 @@ func TestHiddenFields(t *testing.T) {
 		}](), `crd_test.AddrAndY is encoded as its embedded field Addr alone`},
 		{wrong[struct {
 			A OwnJSON `json:"a" crd:"type=string"`
+		}](), ``},
+		{wrong[struct {
+			A OwnNumber `json:"a" crd:"type=integer"`
 		}](), ``},
 		{wrong[struct {
 			A metav1.Time `json:"a"`

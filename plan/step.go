@@ -117,6 +117,7 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	asked := time.Now()
 	is, err := t.observe(ctx, ref)
 	switch {
 	case err != nil:
@@ -127,10 +128,10 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case is != nil:
 		t.hold(key)
 		return n.found(ctx, c, ref, k, is, calls == 2)
-	case thing.uncertain() && !t.Idempotent && t.inDoubt(thing, time.Now()):
-		return answer{wait: t.doubts(thing), again: min(soonest, time.Until(t.doubtUntil(thing)))}, nil
-	case t.isHidden(thing, time.Now()):
-		return answer{wait: t.hides(thing), again: min(soonest, time.Until(t.hiddenUntil(thing)))}, nil
+	case thing.uncertain() && !t.Idempotent && t.inDoubt(thing, asked):
+		return answer{wait: t.doubts(thing), again: max(time.Second, min(soonest, time.Until(t.doubtUntil(thing))))}, nil
+	case t.isHidden(thing, asked):
+		return answer{wait: t.hides(thing), again: max(time.Second, min(soonest, time.Until(t.hiddenUntil(thing))))}, nil
 	}
 	if k.taken {
 		return answer{}, fmt.Errorf("create %s %s: there is another outcome in the place of its own: %w", t.Kind, ref.Name, kube.ErrTaken)
@@ -203,7 +204,7 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	case is == nil:
 		return answer{}, fmt.Errorf("create %s %s: the function Create has returned nothing", t.Kind, ref.Name)
 	}
-	if shows(is, ref.Token) {
+	if mentions(is, ref.Token) {
 		t.tells.Store(true)
 	}
 	return n.found(ctx, c, ref, k, is, false)
@@ -226,6 +227,9 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 			return answer{
 				got: t.remember(key, is, thing.Token, nil), wait: "there is no record of its outcome, and it shows none",
 			}, nil
+		case !shows(ref, is) && (t.Adopt == nil || !t.Adopt(ref, is)):
+			return answer{}, fmt.Errorf("create %s %s: its outcome was lost before it was recorded, and nothing says that it is "+
+				"the owner's: delete it, or have Adopt take it over: %w", t.Kind, ref.Name, kube.ErrTaken)
 		default:
 			// Its creation was answered to a process that has ended. Nobody has used the thing.
 			if err := t.delete(ctx, ref); err != nil {

@@ -303,7 +303,8 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	hidden := t.isHidden(s.Thing, begun)
 	last := t.last(key)
 	ended := last != nil && last.ended
-	unsure := !t.hold(key) || s.Thing.uncertain() || ended
+	held := t.hold(key)
+	unsure := !held || s.Thing.uncertain() || ended
 	observes := s.Undo == undoWait || t.inDoubt(s.Thing, begun)
 	for _, more := range []bool{hidden || unsure, observes} {
 		if more {
@@ -330,11 +331,12 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		}
 		if leaves = unsure && is == nil; unsure && is != nil {
 			of := t.whose(key, s.Thing, ref, k, is, nil)
-			if leaves = of != ours; of == unknown && s.Thing.uncertain() && !ended {
+			if leaves = of != ours; of == unknown && held && s.Thing.uncertain() && !ended {
 				return removal{err: fmt.Errorf("delete %s %s: its creation was not answered, and nothing says whose this one is: "+
 					"delete it in %s by hand, or have Adopt tell", t.Kind, ref.Name, t.target())}
 			}
 		}
+		leaves = leaves || lost && is == nil
 		shown := hidden && is != nil && !leaves
 		hidden = hidden && is == nil
 		if lost && is != nil && !leaves {
@@ -365,7 +367,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		}
 	}
 	switch {
-	case t.inDoubt(s.Thing, time.Now()):
+	case t.inDoubt(s.Thing, begun):
 		return removal{waits: t.doubts(s.Thing)}
 	case hidden:
 		return removal{waits: t.hides(s.Thing)}

@@ -397,7 +397,7 @@ func TestAsSent(t *testing.T) {
 		"more parts":    {thing{List: []part{{1}}}, thing{List: []part{{1}, {2}}}, 0, false},
 		"time":          {thing{At: at, Any: 1, On: true}, thing{At: at, Any: 1, On: true, ID: "1"}, 3, true},
 	} {
-		values, same := asSent(reflect.ValueOf(c.sent), reflect.ValueOf(c.is), "a", maxDepth)
+		values, same := asSent(reflect.ValueOf(c.sent), reflect.ValueOf(c.is), "a", false, maxDepth)
 		if same != c.same || same && values > 0 != (c.values > 0) {
 			t.Errorf("%s: %d values, same %t", name, values, same)
 		}

@@ -25,7 +25,7 @@ type conditioned struct {
 	// needs is a condition that a controller sets on each object of the kind. Before it is
 	// set, the object is not ready. It is empty for most kinds.
 	needs string
-	// silent says that a custom kind has conditions or an observed generation, and the object has neither.
+	// silent says that a custom kind has conditions or an observed generation, and the object has no status.
 	silent bool
 }
 
@@ -143,12 +143,11 @@ func conditionsOf(o any) conditioned {
 	kind := kindOf(o)
 	status := member(reflect.ValueOf(o), "Status")
 	found.observed = generation(member(status, "ObservedGeneration"))
-	found.silent = found.observed == 0 && isCustom(kind.Group) && reports(reflect.TypeOf(o))
+	found.silent = (!status.IsValid() || status.IsZero()) && isCustom(kind.Group) && reports(reflect.TypeOf(o))
 	list := member(status, "Conditions")
 	if !list.IsValid() || list.Kind() != reflect.Slice {
 		return found
 	}
-	found.silent = found.silent && list.Len() == 0
 	found.needs = needed(kind, member(member(reflect.ValueOf(o), "Spec"), "Service").IsValid())
 	for i := range list.Len() {
 		c := list.Index(i)

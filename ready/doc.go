@@ -35,7 +35,7 @@
 //   - Any other kind: its condition Ready is True or, if it has none, its condition
 //     Available. If it has neither, it is ready as soon as it exists; an object of a custom
 //     kind whose Go type has status.conditions or status.observedGeneration, as soon as its
-//     controller has written one of them.
+//     controller has written any status.
 //
 // Any Go type works: the types of k8s.io/api, structs with status.conditions of
 // their own, views, and unstructured objects. A view must name the fields that the

@@ -471,6 +471,15 @@ func TestFreshCustomObjects(t *testing.T) {
 	seen, told := &book{Object: custom}, &book{Object: custom}
 	seen.Status.ObservedGeneration = 1
 	told.Status.Conditions = []metav1.Condition{is("Progressing", metav1.ConditionTrue, 0)}
+	type health struct {
+		kube.Object
+		Status struct {
+			Health     string
+			Conditions []metav1.Condition
+		}
+	}
+	other := &health{Object: custom}
+	other.Status.Health = "Healthy"
 	type plain struct {
 		kube.Object
 		Status struct{ Lines int }
@@ -480,6 +489,7 @@ func TestFreshCustomObjects(t *testing.T) {
 		"fresh, without a status":    {ready.Of(&widget{Object: custom}), silent},
 		"fresh, of an embedded type": {ready.Of(&shelf{Object: custom}), silent},
 		"observed":                   {ready.Of(seen), ready.State{Phase: ready.Ready}},
+		"with another status":        {ready.Of(other), ready.State{Phase: ready.Ready}},
 		"with a condition":           {ready.Of(told), ready.State{Phase: ready.Ready}},
 		"of a kind without both":     {ready.Of(&plain{Object: custom}), ready.State{Phase: ready.Ready}},
 		"of Kubernetes": {

@@ -114,7 +114,7 @@ func checkParents(path string) error {
 			return fmt.Errorf("check directory: %w", err)
 		}
 		if isStrangers(info, open) {
-			return refuse(path, fmt.Sprintf("user %d owns %s, which leads to it", owner(info), next), "have it removed")
+			return refuse(path, fmt.Sprintf("user %d owns %s, which leads to it", owner(info), next), "choose another directory")
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {

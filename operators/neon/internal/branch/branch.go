@@ -185,10 +185,13 @@ func (op *Operator) cleanup(ctx context.Context, b *api.NeonBranch) (controller.
 		}
 		return action, err
 	}
+	had := made(b) || op.owns(b)
 	action, err := op.children(ctx, b, true).Delete(ctx)
 	if err == nil && action == controller.Done {
 		op.located.forget(b.Status.TimelineID)
-		err = op.forget(ctx, b)
+		if had && b.Spec.DeletionPolicy == api.Delete {
+			err = op.forget(ctx, b)
+		}
 	}
 	return action, err
 }

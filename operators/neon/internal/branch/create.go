@@ -51,13 +51,12 @@ func (op *Operator) admit(ctx context.Context, b *api.NeonBranch, want *timeline
 	case is == nil && want.recalled:
 		return fmt.Errorf("timeline %s, which NeonBranch %s has had, is not in tenant %s: bring it back, or "+
 			"remove the annotation %s of Secret %s to make another one",
-			want.id, b.Name, want.tenant, cluster.AnnotationOf(cluster.TimelineOf, b.Name), cluster.KeysName(want.cluster.Name))
+			want.id, b.Name, want.tenant, cluster.AnnotationOf(cluster.TimelineOf, rememberedAs(b)), cluster.KeysName(want.cluster.Name))
 	case is == nil:
 		return fmt.Errorf("timeline %s is not in tenant %s: "+
 			"delete this NeonBranch; one without spec.timelineID makes a timeline", want.id, want.tenant)
 	}
-	// A timeline that was recalled may have changed since it was made.
-	if err := want.compare(*is); err != nil && !want.recalled {
+	if err := want.compare(*is); err != nil {
 		return err
 	}
 	op.located.trust(want.id)
@@ -71,6 +70,11 @@ func (t *timeline) compare(is upstream.Timeline) error {
 		ancestor = *is.Ancestor
 	}
 	switch {
+	case is.PGVersion != 0 && is.PGVersion != t.version: // 0: it is offloaded
+		return fmt.Errorf("timeline %s is of PostgreSQL %d, and NeonProject %s of %d: "+
+			"import it into a project of its version", is.ID, is.PGVersion, t.project, t.version)
+	case t.recalled:
+		return nil // its parent may have changed since it was made, by a promotion
 	case t.from == nil && ancestor != "":
 		return fmt.Errorf("timeline %s is a branch of timeline %s: name the NeonBranch of that in spec.from", is.ID, ancestor)
 	case t.from != nil && ancestor == "":
@@ -78,9 +82,6 @@ func (t *timeline) compare(is upstream.Timeline) error {
 	case ancestor != t.ancestor:
 		return fmt.Errorf("timeline %s is a branch of timeline %s, and not of timeline %s of NeonBranch %s: correct spec.from",
 			is.ID, ancestor, t.ancestor, t.from.Branch)
-	case is.PGVersion != 0 && is.PGVersion != t.version: // 0: it is offloaded
-		return fmt.Errorf("timeline %s is of PostgreSQL %d, and NeonProject %s of %d: "+
-			"import it into a project of its version", is.ID, is.PGVersion, t.project, t.version)
 	}
 	if t.from != nil && t.from.LSN != "" && is.AncestorLSN != nil {
 		if at, err := upstream.ParseLSN(string(t.from.LSN)); err == nil && at != *is.AncestorLSN {

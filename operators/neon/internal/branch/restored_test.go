@@ -45,7 +45,7 @@ func TestRestored(t *testing.T) {
 	}
 	secrets := kube.For[corev1.Secret](w.client).In(w.namespace)
 	kept, err := secrets.Until(w.soon(), cluster.KeysName("main"), func(s *corev1.Secret) bool {
-		return s.Annotations == nil || s.Annotations[cluster.AnnotationOf(cluster.TimelineOf, "twig")] == was["app"]+"/"+was["twig"]
+		return s.Annotations == nil || s.Annotations[cluster.AnnotationOf(cluster.TimelineOf, "app.twig")] == was["app"]+"/"+was["twig"]
 	})
 	w.ok(err)
 	w.kill()
@@ -93,8 +93,8 @@ func TestRestored(t *testing.T) {
 	third.start()
 	_, err = kube.For[corev1.Secret](third.client).In(third.namespace).Modify(third.soon(), kept.Name, func(s *corev1.Secret) error {
 		s.Annotations = map[string]string{
-			cluster.AnnotationOf(cluster.TenantOf, "app"):    was["app"],
-			cluster.AnnotationOf(cluster.TimelineOf, "twig"): was["app"] + "/" + fresh,
+			cluster.AnnotationOf(cluster.TenantOf, "app"):        was["app"],
+			cluster.AnnotationOf(cluster.TimelineOf, "app.twig"): was["app"] + "/" + fresh,
 		}
 		return nil
 	})
@@ -104,7 +104,7 @@ func TestRestored(t *testing.T) {
 	third.branch("twig", "", nil)
 	third.says("twig", "timeline "+fresh+", which NeonBranch twig has had, is not in tenant")
 	_, err = kube.For[corev1.Secret](third.client).In(third.namespace).Modify(third.soon(), kept.Name, func(s *corev1.Secret) error {
-		delete(s.Annotations, cluster.AnnotationOf(cluster.TimelineOf, "twig"))
+		delete(s.Annotations, cluster.AnnotationOf(cluster.TimelineOf, "app.twig"))
 		return nil
 	})
 	third.ok(err)

@@ -136,7 +136,7 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 	}
 	p, security := op.children(ctx, c)
 	if !p.IsPaused() {
-		if settled, err := op.settleVolumes(ctx, c); err != nil || !settled {
+		if settled, err := op.settleVolumes(ctx, c, p); err != nil || !settled {
 			return controller.After(time.Second), err
 		}
 	}
@@ -164,10 +164,11 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 	if len(users) > 0 {
 		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
 	}
-	if settled, err := op.settleVolumes(ctx, c); err != nil || !settled {
+	p, _ := op.children(ctx, c)
+	if settled, err := op.settleVolumes(ctx, c, p); err != nil || !settled {
 		return controller.After(time.Second), err
 	}
-	pods, err := op.endMembers(ctx, c)
+	pods, err := op.endMembers(ctx, c, p)
 	if err != nil {
 		return controller.Done, err
 	}
@@ -176,7 +177,6 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 			"other programs meanwhile: "+strings.Join(pods[:min(len(pods), 5)], ", "))
 		return controller.After(2 * time.Second), err
 	}
-	p, _ := op.children(ctx, c)
 	action, err := p.Delete(ctx)
 	if err == nil && action == controller.Done {
 		err = op.forgetIssued(ctx, c)

@@ -61,7 +61,7 @@ func (c *Clients) Remember(ctx context.Context, cluster kube.Key, kind, name, va
 	for k, v := range keys.Annotations {
 		size += len(k) + len(v)
 	}
-	if value != "" && size > rememberLimit {
+	if _, known := keys.Annotations[annotation]; value != "" && !known && size > rememberLimit {
 		return nil
 	}
 	set := &value
@@ -78,4 +78,16 @@ func (c *Clients) Remember(ctx context.Context, cluster kube.Key, kind, name, va
 		return fmt.Errorf("write annotation %s of Secret %s: %w", annotation, keys.Name, err)
 	}
 	return nil
+}
+
+// Unremember forgets the value for an object of a name, which was deleted. Another value stays.
+func (c *Clients) Unremember(ctx context.Context, cluster kube.Key, kind, name, value string) error {
+	is, err := c.Recall(ctx, cluster, kind, name)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && is != value:
+		return nil
+	case err != nil:
+		return err
+	}
+	return c.Remember(ctx, cluster, kind, name, "")
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/plan"
 )
 
 // membersAnnotation of the Secret of the keys has the members of the cluster. It outlives the
@@ -75,7 +76,7 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 // policy says. Before, none owns its claim: the StatefulSet of a safekeeper that somebody deletes would come
 // back with an empty volume, under the id of one that has voted. settleVolumes reports whether all is so: the
 // controller of StatefulSets must have seen the change.
-func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster) (settled bool, err error) {
+func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster, p *plan.Plan) (settled bool, err error) {
 	want := appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	if keeps(c) {
 		want = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
@@ -88,7 +89,7 @@ func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster) (sett
 		}
 		set, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, n.ObjectName)
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && set.UID != n.UID:
+		case apierrors.IsNotFound(err) || err == nil && !p.Owns(set):
 			continue
 		case err != nil:
 			return false, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,8 +82,11 @@ func (op *Operator) identify(ctx context.Context, p *api.NeonProject) (known boo
 		return false, nil
 	case err != nil:
 		return false, err
-	case p.Spec.TenantID == "" && !made(p):
+	case made(p):
+	case p.Spec.TenantID == "":
 		p.Status.TenantID = cmp.Or(had, ID(p.UID))
+	case had != "":
+		return true, nil // the project may not get the tenant of its spec, and then had is still what its name had
 	}
 	return true, op.Clients.Remember(ctx, key, cluster.TenantOf, p.Name, TenantID(p))
 }
@@ -106,10 +110,10 @@ func (op *Operator) cleanup(ctx context.Context, p *api.NeonProject) (controller
 		}
 		return inuse.Hold(ctx, op.Projects, p, &p.Status.Conditions, "NeonBranches", users)
 	}
+	had := made(p) || slices.ContainsFunc(p.Status.Nodes, func(n plan.NodeStatus) bool { return n.Kind == op.tenantKind.Kind })
 	action, err := op.children(ctx, p, true).Delete(ctx)
-	if err == nil && action == controller.Done && p.Spec.DeletionPolicy == api.Delete {
-		key := kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}
-		err = op.Clients.Remember(ctx, key, cluster.TenantOf, p.Name, "")
+	if err == nil && action == controller.Done && p.Spec.DeletionPolicy == api.Delete && had {
+		err = op.Clients.Unremember(ctx, kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}, cluster.TenantOf, p.Name, TenantID(p))
 	}
 	return action, err
 }
