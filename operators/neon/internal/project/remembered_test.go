@@ -26,11 +26,6 @@ type played struct {
 	sent  []string          // writes
 }
 
-type blocked struct{ ctx context.Context }
-
-func (b blocked) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
-func (b blocked) Close() error             { return nil }
-
 func (p *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +48,9 @@ func (p *played) RoundTrip(r *http.Request) (*http.Response, error) {
 		if q.Get("sendInitialEvents") == "true" {
 			return answer(422, `{"apiVersion":"v1","kind":"Status","status":"Failure","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden"}`)
 		}
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: blocked{r.Context()}, Request: r}, nil
+		watch, end := io.Pipe()
+		context.AfterFunc(r.Context(), func() { end.CloseWithError(r.Context().Err()) })
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: watch, Request: r}, nil
 	}
 	if last == "v1alpha1" {
 		res := ""
