@@ -46,11 +46,14 @@ func (p *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	last := parts[len(parts)-1]
 	if q.Get("watch") == "true" {
 		if q.Get("sendInitialEvents") == "true" {
-			return answer(422, `{"apiVersion":"v1","kind":"Status","status":"Failure","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden"}`)
+			return answer(422, `{"apiVersion":"v1","kind":"Status","status":"Failure","code":422,"reason":"Invalid",
+				"message":"sendInitialEvents is forbidden"}`)
 		}
 		watch, end := io.Pipe()
 		context.AfterFunc(r.Context(), func() { end.CloseWithError(r.Context().Err()) })
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: watch, Request: r}, nil
+		return &http.Response{
+			StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: watch, Request: r,
+		}, nil
 	}
 	if last == "v1alpha1" {
 		res := ""
@@ -59,7 +62,8 @@ func (p *played) RoundTrip(r *http.Request) (*http.Response, error) {
 			if k == "NeonBranch" {
 				plural = "neonbranches"
 			}
-			res += `,{"name":"` + plural + `","singularName":"","namespaced":true,"kind":"` + k + `","verbs":["get","list","watch","patch"]}`
+			res += `,{"name":"` + plural + `","singularName":"","namespaced":true,"kind":"` + k +
+				`","verbs":["get","list","watch","patch"]}`
 		}
 		return answer(200, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"neon.pintle.dev/v1alpha1","resources":[`+res[1:]+`]}`)
 	}
