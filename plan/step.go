@@ -227,9 +227,6 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 			return answer{
 				got: t.remember(key, is, thing.Token, nil), wait: "there is no record of its outcome, and it shows none",
 			}, nil
-		case !shows(ref, is) && (t.Adopt == nil || !t.Adopt(ref, is)):
-			return answer{}, fmt.Errorf("create %s %s: its outcome was lost before it was recorded, and nothing says that it is "+
-				"the owner's: delete it, or have Adopt take it over: %w", t.Kind, ref.Name, kube.ErrTaken)
 		default:
 			// Its creation was answered to a process that has ended. Nobody has used the thing.
 			if err := t.delete(ctx, ref); err != nil {
