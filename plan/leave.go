@@ -15,6 +15,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/finalizers"
+	"github.com/pintle-go/pintle/internal/groups"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -277,11 +278,7 @@ func deletionOf(s NodeStatus, is *metav1.PartialObjectMetadata) metav1.DeleteOpt
 // delete them at once. The controllers of built-in kinds leave their dependents to the garbage
 // collector, whatever finalizers these objects have.
 func cleansUp(s NodeStatus, is *metav1.PartialObjectMetadata) bool {
-	group := s.gvk().Group
-	if !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") {
-		return false
-	}
-	return finalizers.HasCleanup(is)
+	return groups.IsCustom(s.gvk().Group) && finalizers.HasCleanup(is)
 }
 
 // asSeen returns preconditions by which an object is deleted only in the state that was seen.

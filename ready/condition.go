@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/internal/groups"
 )
 
 // conditioned holds the fields of an object that are judged with its conditions.
@@ -83,12 +85,6 @@ func needed(kind schema.GroupKind, service bool) string {
 	return ""
 }
 
-// isCustom reports whether a group is none of Kubernetes' own. Some kinds of these get a condition only if
-// something is wrong.
-func isCustom(group string) bool {
-	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
-}
-
 // reports reports whether the status of a Go type has conditions or an observed generation.
 func reports(t reflect.Type) bool {
 	f, ok := fieldOf(t, "Status")
@@ -143,7 +139,8 @@ func conditionsOf(o any) conditioned {
 	kind := kindOf(o)
 	status := member(reflect.ValueOf(o), "Status")
 	found.observed = generation(member(status, "ObservedGeneration"))
-	found.silent = (!status.IsValid() || status.IsZero()) && isCustom(kind.Group) && reports(reflect.TypeOf(o))
+	// Some of Kubernetes' own kinds get a condition only if something is wrong.
+	found.silent = (!status.IsValid() || status.IsZero()) && groups.IsCustom(kind.Group) && reports(reflect.TypeOf(o))
 	list := member(status, "Conditions")
 	if !list.IsValid() || list.Kind() != reflect.Slice {
 		return found

@@ -14,18 +14,10 @@ var linkRange = netip.MustParsePrefix("10.112.0.0/12")
 // through the proxy of HTTPS_PROXY, also those to the API server, the kubelet and Services. A proxy knows
 // none of the cluster's addresses, so NO_PROXY names them beside the user's own.
 func (p *Plane) Environment() []string {
-	return withoutProxy(cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy")), p.Services, p.Pods, linkRange)
-}
-
-func withoutProxy(former string, ranges ...netip.Prefix) []string {
-	all := strings.Split(strings.TrimSpace(former), ",")
-	if former == "" {
-		all = nil
+	all := []string{
+		cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy")),
+		"localhost", "127.0.0.0/8", "::1", ".svc", "." + Domain, p.Services.String(), p.Pods.String(), linkRange.String(),
 	}
-	all = append(all, "localhost", "127.0.0.0/8", "::1", ".svc", "."+Domain)
-	for _, r := range ranges {
-		all = append(all, r.String())
-	}
-	value := strings.Join(all, ",")
+	value := strings.TrimPrefix(strings.Join(all, ","), ",")
 	return []string{"NO_PROXY=" + value, "no_proxy=" + value}
 }
