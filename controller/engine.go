@@ -29,6 +29,8 @@ type environment struct {
 	events  *event.Recorder // may be nil
 	depths  depths
 	clients *clients
+	// converts has the kinds that the program itself converts.
+	converts []kube.GVK
 }
 
 // runner is an engine of any type.
@@ -178,6 +180,7 @@ func (e *engine[T]) close() {
 }
 
 func (e *engine[T]) waitsFor() error {
+	var own error // of a store that the server fills through this program
 	for _, f := range e.feeds() {
 		if f.Synced() {
 			if err := lost(f); err != nil {
@@ -185,12 +188,21 @@ func (e *engine[T]) waitsFor() error {
 			}
 			continue
 		}
-		if err := f.Trouble(); err != nil {
+		err := f.Trouble()
+		if err == nil {
+			err = fmt.Errorf("wait for the first sync of %s", f.Name())
+		}
+		if !e.convertedHere(f.Kind()) {
 			return err
 		}
-		return fmt.Errorf("wait for the first sync of %s", f.Name())
+		own = fmt.Errorf("%w: %w", errOwnKind, err)
 	}
-	return nil
+	return own
+}
+
+// convertedHere reports whether the program converts the objects of a kind itself.
+func (e *engine[T]) convertedHere(kind kube.Kind) bool {
+	return slices.ContainsFunc(e.converts, func(c kube.GVK) bool { return c.GroupKind() == kind.GroupKind() })
 }
 
 func (e *engine[T]) busy() []kube.Key {

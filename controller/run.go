@@ -69,6 +69,11 @@ type Options struct {
 	// MaxBody is the number of bytes that the body of a request to a [Hook] or [Route]
 	// may have. Reading more fails. Default: 1 MiB.
 	MaxBody int64
+	// Converts are the kinds whose versions the program's Routes convert for the API server.
+	// Their stores may be empty in a program that is ready: if objects are stored in
+	// another version, the server lists them through the program, and reaches it only when
+	// it is ready.
+	Converts []kube.GVK
 	// Profiles, if it is set, answers requests below /debug/pprof/. The handler of
 	// package profile is meant for it. In controller-runtime it is PprofBindAddress.
 	Profiles http.Handler
@@ -260,7 +265,7 @@ func (p *program) client() *kube.Client {
 func (p *program) prepare(controllers []Any) error {
 	env := environment{
 		log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events, depths: newDepths(),
-		clients: new(clients),
+		clients: new(clients), converts: p.Converts,
 	}
 	names := make(map[string]bool)
 	var failed []error

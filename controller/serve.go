@@ -38,7 +38,9 @@ import (
 // installed, because the other controllers run. If a kind was there and is gone, the
 // program is not ready until the kind is back: its definition was removed, and with it
 // all objects that the program reconciles. If one of the program's own Checks fails, the
-// program is not ready either.
+// program is not ready either. It does not wait for the stores of kinds that it converts
+// itself, because the API server fills them through it, and calls only a program that is
+// ready.
 //
 // Nothing else makes it not ready. In an outage of the API server, for example, a store
 // that was filled cannot be kept up to date. It goes on to serve its contents: to take
@@ -216,7 +218,7 @@ func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err 
 		if err := r.validate(); err != nil {
 			return nil, err
 		}
-		if err := handle(mux, r.Pattern, guard(r.Authorize, http.MaxBytesHandler(r.Handler, maxBody))); err != nil {
+		if err := handle(mux, r.Pattern, guard(r.Authorize, http.MaxBytesHandler(r.Handler, cmp.Or(r.MaxBody, maxBody)))); err != nil {
 			return nil, fmt.Errorf("serve route %q: %w", r.Pattern, err)
 		}
 	}
@@ -252,7 +254,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 		switch err := r.waitsFor(); {
 		case err == nil:
 			fmt.Fprintf(&lines, "%s: ok\n", r.name())
-		case errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errGone):
+		case errors.Is(err, errOwnKind), errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errGone):
 			fmt.Fprintf(&lines, "%s: waits: %s\n", r.name(), p.reason(r.name(), err))
 		default:
 			code = http.StatusServiceUnavailable
@@ -275,10 +277,12 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 	fmt.Fprint(w, lines.String())
 }
 
-// errGone and errDenied are wrapped by the error of a filled store that can't follow its kind.
+// errGone and errDenied are wrapped by the error of a filled store that can't follow its kind,
+// and errOwnKind by that of a store that is not filled yet.
 var (
-	errGone   = errors.New("the kind is gone")
-	errDenied = errors.New("a right to list or watch is missing")
+	errGone    = errors.New("the kind is gone")
+	errDenied  = errors.New("a right to list or watch is missing")
+	errOwnKind = errors.New("the program converts this kind itself")
 )
 
 // lost returns an error if a filled store can't follow its kind until somebody acts. Other troubles

@@ -83,6 +83,9 @@ func (f *Informer) Name() string {
 	return name
 }
 
+// Kind returns the kind of the objects.
+func (f *Informer) Kind() Kind { return f.table.handle.kind }
+
 // Synced reports whether the store has been filled. Its counterpart is HasSynced of
 // client-go's SharedIndexInformer.
 func (f *Informer) Synced() bool { return f.table.filled() }
