@@ -10,7 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pintle-go/pintle/kube/internal/threeway"
+	"github.com/pintle-go/pintle/internal/threeway"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 

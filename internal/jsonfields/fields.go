@@ -3,7 +3,8 @@
 //
 // [Of] is the one place that knows the rules for names, embedding and shadowing. [Check]
 // refuses a type before a value of it is written. It finds each type that a reader or
-// writer would handle differently from encoding/json.
+// writer would handle differently from encoding/json. [ReadOptions] and [Encode] are how objects
+// are read and written.
 package jsonfields
 
 import (

@@ -1,17 +1,12 @@
 package wire
 
 import (
-	"cmp"
-	stdjson "encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -273,76 +268,8 @@ func (c *Codec) Stamp(into Object) {
 	into.GetObjectKind().SetGroupVersionKind(c.gvk)
 }
 
-// encodeOptions are those of encoding/json, with which the authors of a type tested its tags, with one
-// difference: a nil list is [] and a nil map is {}. A definition that requires the field refuses null.
-// Nil bytes stay null, because the API server takes no empty text for bytes.
-var encodeOptions = json.JoinOptions(
-	jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false),
-	json.WithMarshalers(encoders))
-
-var encoders = json.JoinMarshalers(
-	json.MarshalToFunc(func(e *jsontext.Encoder, n stdjson.Number) error {
-		n = cmp.Or(n, "0")
-		if quoted, _ := json.GetOption(e.Options(), json.StringifyNumbers); quoted {
-			return e.WriteToken(jsontext.String(string(n)))
-		}
-		return e.WriteValue(jsontext.Value(n))
-	}),
-	json.MarshalToFunc(func(e *jsontext.Encoder, b []byte) error {
-		if b == nil {
-			return e.WriteToken(jsontext.Null)
-		}
-		return errors.ErrUnsupported
-	}))
-
-// namedBytesEncoders are the encoders for types that lead to bytes whose type has a name. They look at
-// each value.
-var namedBytesEncoders = json.JoinMarshalers(
-	json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
-		if b := reflect.Indirect(reflect.ValueOf(v)); b.IsValid() && isNamedBytes(b.Type()) && b.IsNil() {
-			return e.WriteToken(jsontext.Null)
-		}
-		return errors.ErrUnsupported
-	}), encoders)
-
-func isNamedBytes(t reflect.Type) bool {
-	return t.Kind() == reflect.Slice && t.Elem() == reflect.TypeFor[byte]() && t.Name() != "" && !jsonfields.Encodes(t)
-}
-
-var optionsByType sync.Map // json.Options by reflect.Type
-
-func optionsOf(t reflect.Type) json.Options {
-	if known, ok := optionsByType.Load(t); ok {
-		return known.(json.Options)
-	}
-	with, leaving := encoders, make(map[reflect.Type]reflect.Type)
-	for _, reached := range jsonfields.Reachable(t) {
-		if isNamedBytes(reached) {
-			with = namedBytesEncoders
-		}
-		if is := leavingOut(reached); is != nil {
-			leaving[reached] = is
-		}
-	}
-	if len(leaving) > 0 {
-		with = json.JoinMarshalers(leavesOut(leaving), with)
-	}
-	options := encodeOptions
-	if with != encoders {
-		options = json.JoinOptions(options, json.WithMarshalers(with))
-	}
-	optionsByType.Store(t, options)
-	return options
-}
-
-// EncodeJSON encodes an object, or a part of one. Nil lists and maps are empty ones. Those that the tag
-// crd makes optional are left out.
-func EncodeJSON(v any) ([]byte, error) {
-	if v == nil {
-		return json.Marshal(v, encodeOptions)
-	}
-	return json.Marshal(v, optionsOf(reflect.TypeOf(v)))
-}
+// EncodeJSON encodes an object, or a part of one; see [jsonfields.Encode].
+func EncodeJSON(v any) ([]byte, error) { return jsonfields.Encode(v) }
 
 // Builtin reports whether the kind is Kubernetes' own, so that the server decodes objects as Go does.
 func (c *Codec) Builtin() bool { return c.builtin }

@@ -1,12 +1,12 @@
-// Package threeway makes a merge patch from the changes that a function made in a typed
-// copy of an object.
+// Package threeway makes a patch from the changes that a function made in a typed copy of an
+// object: [Patch] a merge patch, and [JSONPatch] a JSON patch.
 //
 // The copy may have only a part of the server's object: the Go type may be a view, or
 // older than the server. Sending the copy would remove the rest. [Patch] takes the object
 // as the server sent it (raw) and the copy as JSON before and after the change. It
 // carries the difference over to raw and returns the merge patch (RFC 7386) between raw
 // and the outcome. A merge patch replaces whole lists, so the patch holds raw's items
-// with the change worked into them.
+// with the change worked into them. A JSON patch does so if a list has another length.
 //
 // # Rules
 //
@@ -33,5 +33,5 @@
 // must be the requested one. So a change that a merge patch cannot express, above all a
 // null that is to be stored, is [ErrInexpressible]. It never becomes another change.
 //
-// Source: https://www.rfc-editor.org/rfc/rfc7386.
+// Sources: https://www.rfc-editor.org/rfc/rfc7386, https://www.rfc-editor.org/rfc/rfc6902.
 package threeway

@@ -1,4 +1,4 @@
-package wire
+package jsonfields
 
 import (
 	"errors"
@@ -9,14 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pintle-go/pintle/internal/crdtag"
-	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 // leavingOut returns struct type t with other tags, by which encoding/json leaves out the nil lists and
 // maps that a definition does not require. It returns nil if t has no such field, and for a t that
 // embeds structs: such types cannot be made.
 func leavingOut(t reflect.Type) reflect.Type {
-	if t.Kind() != reflect.Struct || jsonfields.Encodes(t) {
+	if t.Kind() != reflect.Struct || Encodes(t) {
 		return nil
 	}
 	var fields []reflect.StructField

@@ -22,7 +22,38 @@ type Project func(object []byte) ([]byte, error)
 // returns nil if nothing changed. before must be the output of project for raw. after
 // must be the output of the same encoder for the changed value.
 func Patch(raw, before, after []byte, project Project) ([]byte, error) {
-	c := change{project: project}
+	c := change{project: project, express: asMergePatch}
+	if changed, err := c.parse(raw, before, after); err != nil || !changed {
+		return nil, err
+	}
+	patch, _, err := c.search(&merger{whole: map[string]bool{}})
+	if err != nil || patch == nil {
+		return nil, err
+	}
+	return encode(patch)
+}
+
+// change is the input of one call of [Patch] or [JSONPatch].
+type change struct {
+	raw, before, after any
+	project            Project
+	seen               any // the outcome of the last try, as the type sees it
+	// express returns the patch that makes next of raw, nil if there is no difference, and
+	// the outcome of that patch.
+	express func(raw, next any) (patch, outcome any)
+}
+
+// asMergePatch expresses a change as a merge patch.
+func asMergePatch(raw, next any) (patch, outcome any) {
+	p, changed := diff(raw, next)
+	if !changed {
+		return nil, raw
+	}
+	return p, apply(raw, p)
+}
+
+// parse reads the three states of the object. It reports whether the type sees a change.
+func (c *change) parse(raw, before, after []byte) (changed bool, err error) {
 	for _, doc := range []struct {
 		what string
 		text []byte
@@ -34,91 +65,75 @@ func Patch(raw, before, after []byte, project Project) ([]byte, error) {
 	} {
 		v, err := parse(doc.text)
 		if err != nil {
-			return nil, fmt.Errorf("parse %s: %w", doc.what, err)
+			return false, fmt.Errorf("parse %s: %w", doc.what, err)
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, fmt.Errorf("parse %s: not a JSON object", doc.what)
+			return false, fmt.Errorf("parse %s: not a JSON object", doc.what)
 		}
 		*doc.into = v
 	}
-	if equal(c.before, c.after) {
-		return nil, nil
-	}
-	patch, err := c.search()
-	if err != nil || len(patch) == 0 {
-		return nil, err
-	}
-	return encode(patch)
+	return !equal(c.before, c.after), nil
 }
 
-// change is the input of one call of [Patch].
-type change struct {
-	raw, before, after any
-	project            Project
-}
-
-// search returns the correct merge patch that loses the least.
-func (c *change) search() (map[string]any, error) {
-	m := merger{whole: map[string]bool{}}
+// search returns the correct patch that loses the least, and its outcome.
+func (c *change) search(m *merger) (patch, outcome any, err error) {
 	for {
-		patch, seen, wrong, err := c.try(&m)
+		patch, outcome, wrong, err := c.try(m)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case wrong == "":
-			return c.relent(&m, patch), nil
-		case m.retry(seen):
+			patch, outcome = c.relent(m, patch, outcome)
+			return patch, outcome, nil
+		case m.retry(c.seen):
 		case !m.nulls:
 			m.nulls = true
 		default:
-			return nil, fmt.Errorf("%w: %s would differ from the change", ErrInexpressible, wrong)
+			return nil, nil, fmt.Errorf("%w: %s would differ from the change", ErrInexpressible, wrong)
 		}
 	}
 }
 
-// try makes a patch and looks at its effect. seen is the outcome as the type sees it.
-// wrong is the path at which the outcome differs from the requested change.
-func (c *change) try(m *merger) (patch map[string]any, seen any, wrong string, err error) {
+// try makes a patch and looks at its outcome. wrong is the path at which the outcome, as the
+// type sees it, differs from the requested change.
+func (c *change) try(m *merger) (patch, outcome any, wrong string, err error) {
 	next, err := m.merge("", c.raw, c.before, c.after)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	p, changed := diff(c.raw, next)
-	if changed {
-		patch = p.(map[string]any)
-	}
-	seen, err = c.projection(apply(c.raw, p))
-	if err != nil || equal(seen, c.after) {
-		return patch, seen, "", err
+	patch, outcome = c.express(c.raw, next)
+	c.seen, err = c.projection(outcome)
+	if err != nil || equal(c.seen, c.after) {
+		return patch, outcome, "", err
 	}
 	// The requested value may read differently once encoded.
 	canonical, err := c.projection(c.after)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	wrong, differ := firstDifference("", seen, canonical)
+	wrong, differ := firstDifference("", c.seen, canonical)
 	if differ {
 		wrong = place(wrong)
 	}
-	return patch, seen, wrong, nil
+	return patch, outcome, wrong, nil
 }
 
 // relent takes back removals that m did not have to make as a whole: if several nested
 // members were still seen, one of them may have been the cause of the others.
-func (c *change) relent(m *merger, patch map[string]any) map[string]any {
+func (c *change) relent(m *merger, patch, outcome any) (milder, its any) {
 	if len(m.whole) == 1 {
-		return patch
+		return patch, outcome
 	}
 	for _, at := range slices.Sorted(maps.Keys(m.whole)) {
 		delete(m.whole, at)
-		milder, _, wrong, err := c.try(m)
+		p, o, wrong, err := c.try(m)
 		if err != nil || wrong != "" {
 			m.whole[at] = true
 			continue
 		}
-		patch = milder
+		patch, outcome = p, o
 	}
-	return patch
+	return patch, outcome
 }
 
 func (c *change) projection(object any) (any, error) {
