@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -168,7 +169,7 @@ func (o Operator) template(object any, own bool) ([]byte, error) {
 	}), nil
 }
 
-var marked = regexp.MustCompile(`(?m)^([ -]*[a-z]+:) values:([a-z]+)$`)
+var marked = regexp.MustCompile(`(?m)^([ -]*(?:[a-z]+:|-)) values:([a-z]+)$`)
 
 // move replaces the operator's namespace by the release's.
 func (o Operator) move(v any) {
@@ -177,6 +178,13 @@ func (o Operator) move(v any) {
 		for key, field := range v {
 			if key == "namespace" && field == o.Install.Namespace {
 				v[key] = value("namespace")
+			}
+			if names, ok := field.([]any); ok && key == "values" && v["key"] == corev1.LabelMetadataName {
+				for i := range names {
+					if names[i] == o.Install.Namespace {
+						names[i] = value("namespace")
+					}
+				}
 			}
 			o.move(field)
 		}

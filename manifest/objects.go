@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pintle-go/pintle/internal/pki"
+	"github.com/pintle-go/pintle/webhook"
 )
 
 // part is one file of the chart: objects that belong together.
@@ -77,7 +78,24 @@ func (o Operator) parts() ([]part, error) {
 		}
 		parts = append(parts, part{"objects", objects})
 	}
-	return append(parts, part{"deployment", []any{o.deployment(parts)}}), nil
+	parts = append(parts, part{"deployment", []any{o.deployment(parts)}})
+	hooks, err := o.Registration().Objects(webhook.Pods{
+		Namespace: o.Install.Namespace, Name: o.Name, Labels: o.Labels(), Ports: o.ports(),
+	}, o.Webhooks...)
+	if len(hooks) > 0 {
+		parts = append(parts, part{"webhooks", hooks})
+	}
+	return parts, err
+}
+
+// ports returns the ports of the pods.
+func (o Operator) ports() (all []int32) {
+	for _, port := range []func() (int32, error){o.port, o.probePort} {
+		if n, _ := port(); n != 0 { // withDefaults returns the errors
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // roles returns a ClusterRole for the grants in all namespaces, a Role for each namespace
@@ -163,6 +181,13 @@ func (o Operator) deployment(parts []part) *appsv1.Deployment {
 	}
 	if o.alone(parts) {
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	} else if o.called() {
+		none, one := intstr.FromInt32(0), intstr.FromInt32(1)
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &one}
+		d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: o.Labels()},
+		}}
 	}
 	return d
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/webhook"
 )
 
 // Operator is a program with controllers. Name and Image are required. The zero value of
@@ -40,6 +41,16 @@ type Operator struct {
 	Controllers []controller.Any
 	// Definitions are installed with the operator.
 	Definitions []*crd.Definition
+	// Webhooks are the functions that the API server calls. Every replica answers, with or
+	// without the lease. With webhooks the port speaks HTTPS. These follow from them:
+	//
+	//   - a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, which lack the
+	//     authority of the certificate until the program adds it, and rights for no others;
+	//   - the certificate and its authority, in a Secret that the program keeps, unless
+	//     TLSSecret of Install or Options has a certificate;
+	//   - two replicas, which an update and the drain of a node replace one at a time;
+	//   - a NetworkPolicy that keeps the ports open.
+	Webhooks []webhook.Hook
 	// Options are the options with which the controllers run. The manifests follow them:
 	//
 	//   - Lease: the rights for the Lease of that name, in the operator's namespace
@@ -66,8 +77,8 @@ type Install struct {
 	Namespace string
 	Args      []string
 	Env       []corev1.EnvVar
-	// Replicas is the number of pods. Default: 1. Without a lease a new pod starts only
-	// when the old one has ended.
+	// Replicas is the number of pods. Default: 1, and 2 with a lease and webhooks. Without a
+	// lease a new pod starts only when the old one has ended.
 	Replicas int32
 	// Resources are the container's. Default: requests of 10m CPU and 32Mi memory, a
 	// limit of 128Mi memory. GOMEMLIMIT is set from the memory limit.
@@ -123,16 +134,24 @@ func portOf(address string) (int32, error) {
 
 // scheme returns the scheme of the port.
 func (o Operator) scheme() corev1.URIScheme {
-	if o.Options.TLS != nil || o.Options.CertDir != "" || o.Install.TLSSecret != "" {
+	if o.called() || o.certified() {
 		return corev1.URISchemeHTTPS
 	}
 	return corev1.URISchemeHTTP
+}
+
+// certified reports whether somebody else gives the port a certificate.
+func (o Operator) certified() bool {
+	return o.Options.TLS != nil || o.Options.CertDir != "" || o.Install.TLSSecret != ""
 }
 
 // withDefaults checks a bundle and sets the defaults of empty fields. An operator that would
 // not run has no manifests.
 func (o Operator) withDefaults() (Operator, error) {
 	o.Install.Namespace = cmp.Or(o.Install.Namespace, o.Name)
+	if o.called() && o.Options.Lease.Name != "" {
+		o.Install.Replicas = cmp.Or(o.Install.Replicas, 2)
+	}
 	o.Install.Replicas = cmp.Or(o.Install.Replicas, 1)
 	o.Install.Version = cmp.Or(o.Install.Version, "0.1.0")
 	if o.Install.Resources.Limits == nil && o.Install.Resources.Requests == nil && o.Install.Resources.Claims == nil {
@@ -171,12 +190,20 @@ func (o Operator) withDefaults() (Operator, error) {
 			wrong = append(wrong, err)
 		}
 	}
+	if err := webhook.Check(o.Webhooks...); err != nil {
+		wrong = append(wrong, err)
+	} else if port, err := o.port(); o.called() && port == 0 && err == nil {
+		wrong = append(wrong, errors.New("webhooks need an Address in the Options"))
+	}
 	return o, errors.Join(append(wrong, controller.Validate(o.Options, o.Controllers...))...)
 }
 
-// needs returns all rights: the declared ones, and those that follow from Options.
+// needs returns all rights: the declared ones, and those that follow from Options and Webhooks.
 func (o Operator) needs() []Rules {
 	all := o.declared()
+	if issuer, err := o.Registration().Issuer(o.Webhooks...); err == nil && issuer != nil && !o.certified() {
+		all = append(all, Issues(issuer)) // parts returns the error
+	}
 	if l := o.Options.Lease; l.Name != "" {
 		all = append(all, elects(l.Name, cmp.Or(l.Namespace, o.Install.Namespace)))
 	}

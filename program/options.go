@@ -23,6 +23,7 @@ const (
 // running holds the settings of the command line for running the program.
 type running struct {
 	kubeconfig, context, address, leaseNamespace string
+	webhooks                                     string
 	lease, dev, install, force                   bool
 	level                                        *slog.Level // nil: the level of the loggers
 }
@@ -31,6 +32,7 @@ type running struct {
 func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	for _, name := range []string{
 		"kubeconfig", "context", "log-level", "addr", "lease", "lease-namespace", "dev", "install", "force-definitions",
+		"webhooks",
 	} {
 		if flags.Lookup(name) != nil {
 			return fmt.Errorf("the program defines the flag -%s, which program.Main defines itself", name)
@@ -57,6 +59,10 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
 	flags.BoolVar(&r.force, "force-definitions", false,
 		"replace installed definitions even if objects in the cluster need them")
+	flags.StringVar(&r.webhooks, "webhooks", "",
+		"how the API server calls the operator's webhooks: service, as the manifests say; url, at a port of\n"+
+			"loopback that is registered while the program runs, with the failure policy Ignore; or off\n"+
+			"(default: service in a pod; elsewhere url if the API server is on this machine, else off)")
 	return nil
 }
 

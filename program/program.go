@@ -27,6 +27,7 @@ import (
 	"github.com/pintle-go/pintle/internal/pod"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/webhook"
 )
 
 // Operator is a program that [Main] runs. Main uses its Controllers, Definitions and
@@ -62,6 +63,7 @@ type Operator = manifest.Operator
 //	-install            whether it installs the definitions first, as [crd.Install] does;
 //	                    while one of them is being deleted, the controllers run, for
 //	                    the deletion may wait for their finalizers
+//	-webhooks           how the API server calls the webhooks: service, url or off
 //	-force-definitions  install them also over definitions that [crd.Install] refuses
 //	                    to replace, such as those of an earlier operator: stored
 //	                    objects may not fit the replacement
@@ -204,6 +206,14 @@ func (c command) operate(ctx context.Context) error {
 			return err
 		}
 	}
+	stop, err := webhook.Program{
+		Way: webhook.Way(c.webhooks), InPod: c.inPod, Client: client, Options: &options, At: o.Registration(),
+		Certified: options.TLS != nil || options.CertDir != "",
+	}.Start(o.Webhooks...)
+	if err != nil {
+		return err
+	}
+	defer stop(ctx)
 	if definitions := o.Definitions; c.install && len(definitions) > 0 {
 		if err := install(ctx, client, c.force, &options, definitions); err != nil || ctx.Err() != nil {
 			return err

@@ -89,7 +89,7 @@ func (r *Repo) count(ctx context.Context, what string) (string, error) {
 		out, err := r.output(ctx, r.Dir, "git", "ls-files", "--cached", "go.mod", "**/go.mod")
 		return strconv.Itoa(len(strings.Fields(out))), err
 	case "image":
-		return r.find("operators/internal/ship/ship.go", `maxImage\s+= (\d+)\*mega`)
+		return r.find("operators/internal/ship/ship.go", `maxImage\s+= ([\d.]+)\*mega`)
 	case "neon":
 		return r.find("operators/neon/image/main.go", `Max:\s+(\d+)_000_000`)
 	case "go":

@@ -49,7 +49,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	run := testRun{compile: true, reruns: true, out: os.Stdout}
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector for the named packages")
-	timeout := flags.Duration("timeout", 30*time.Minute, "time limit of one package")
+	timeout := flags.Duration("timeout", time.Hour, "time limit of one package")
 	flags.Func("beside", "`directory` of a module outside the workspace, relative to the repository; may be repeated",
 		func(dir string) error {
 			env := []string{"GOWORK=off"}

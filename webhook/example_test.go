@@ -23,7 +23,9 @@ type Book struct {
 }
 
 // GVK implements the naming of the kind.
-func (Book) GVK() kube.GVK { return kube.GVK{Group: "library.example.com", Version: "v1", Kind: "Book"} }
+func (Book) GVK() kube.GVK {
+	return kube.GVK{Group: "library.example.com", Version: "v1", Kind: "Book"}
+}
 
 // toleration is a view of pods.
 type tolerationView struct {

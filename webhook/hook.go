@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pintle-go/pintle/certificate"
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/groups"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube"
@@ -25,11 +27,17 @@ type Hook interface {
 	// version and kind, and the subresource.
 	Path() string
 
-	// All that serves is reached by these methods alone: the linker leaves it out of a program that
-	// makes no hook.
+	// All that serves and renders is reached by these methods alone: the linker leaves it out of a
+	// program that makes no hook. They are about all hooks of a program.
 	base() *hook
+	check(all []Hook) error
 	handler(Options, []Hook) (http.Handler, error)
+	listen(Options, []Hook) (*Local, error)
+	serve(*controller.Options, *certificate.Issuer, []Hook) error
+	start(Program, []Hook) (stop func(context.Context), err error)
 	configurations(Registration, []Hook) ([]*Configuration, error)
+	objects(Pods, Registration, []Hook) ([]any, error)
+	issuer(Registration, []Hook) (*certificate.Issuer, error)
 }
 
 // Target is what a hook is for: a [kube.Reader], [kube.View] or [kube.Resource], or a [Subresource].
@@ -266,13 +274,19 @@ func (h *hook) operations() (all []string) {
 
 // Check returns the mistakes in hooks: wrong settings, a handle with an error, two hooks of one path.
 func Check(hooks ...Hook) error {
+	if slices.Contains(hooks, nil) {
+		return errors.New("a webhook is nil")
+	}
+	if len(hooks) == 0 {
+		return nil
+	}
+	return hooks[0].check(hooks)
+}
+
+func (*hook) check(hooks []Hook) error {
 	var all []error
 	seen := make(map[string]bool)
 	for _, h := range hooks {
-		if isNil(h) {
-			all = append(all, errors.New("a webhook is nil"))
-			continue
-		}
 		if err := h.base().err; err != nil {
 			all = append(all, err)
 			continue

@@ -18,7 +18,7 @@ import (
 const (
 	mega = 1_000_000
 	// No image and no program may be larger than this, unless it says so.
-	maxImage  = 7*mega - 1
+	maxImage  = 7.1*mega - 1
 	maxBinary = 20*mega - 1
 )
 

@@ -1,0 +1,153 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/internal/pki"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Local serves hooks on loopback, to an API server on the same machine: for a program that is being
+// developed, and for tests. Make it with [Listen]. Its counterpart is envtest's WebhookInstallOptions
+// of controller-runtime.
+type Local struct {
+	// URL and CABundle are where the API server finds the hooks, for [Registration] and for the
+	// conversion of a definition.
+	URL      string
+	CABundle []byte
+
+	// Register creates the configurations of the hooks, in the place of those that an earlier process
+	// has left. It takes the URL and the bundle of Local. The client's user needs the right to write
+	// configurations.
+	Register func(ctx context.Context, client *kube.Client, as Registration) error
+	// Unregister deletes what Register has created.
+	Unregister func(ctx context.Context) error
+	// Close stops serving. Calls under way have a second to end.
+	Close func()
+}
+
+// localLife is how long the certificate is valid.
+const localLife = 365 * 24 * time.Hour
+
+// Listen serves hooks at a free port of 127.0.0.1, with a certificate of an authority that nobody else
+// has.
+func Listen(o Options, hooks ...Hook) (*Local, error) {
+	if err := Check(hooks...); err != nil {
+		return nil, err
+	}
+	if len(hooks) == 0 {
+		return nil, errors.New("serve webhooks on loopback: there are none")
+	}
+	return hooks[0].listen(o, hooks)
+}
+
+func (h *hook) listen(o Options, hooks []Hook) (*Local, error) {
+	handler, err := Handler(o, hooks...)
+	if err != nil {
+		return nil, err
+	}
+	const host = "127.0.0.1"
+	authority, err := pki.New(time.Now(), localLife)
+	if err != nil {
+		return nil, fmt.Errorf("make authority: %w", err)
+	}
+	certificate, err := authority.Serving([]string{host}, time.Now(), localLife)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate: %w", err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("open a port for webhooks: %w", err)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: maxTimeout, IdleTimeout: 3 * time.Minute,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12},
+		// The API server speaks HTTP/1.1 to hooks.
+		TLSNextProto: make(map[string]func(*http.Server, *tls.Conn, http.Handler)),
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.ServeTLS(listener, "", "") // it ends with Close
+	}()
+	r := &registered{hooks: hooks}
+	l := &Local{
+		URL: "https://" + listener.Addr().String(), CABundle: pki.Bundle([]pki.Authority{authority}),
+		Unregister: r.remove,
+		Close: func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if server.Shutdown(ctx) != nil {
+				_ = server.Close()
+			}
+			<-ended
+		},
+	}
+	l.Register = func(ctx context.Context, client *kube.Client, as Registration) error {
+		as.URL, as.CABundle, as.Service = l.URL, l.CABundle, ""
+		return r.create(ctx, client, as)
+	}
+	return l, nil
+}
+
+// registered is what a process has registered.
+type registered struct {
+	hooks   []Hook
+	client  *kube.Client
+	created []*Configuration
+}
+
+// of returns the handle of a kind of configurations.
+func (r *registered) of(kind string) kube.Resource[Configuration] {
+	plural := map[string]string{
+		validatingKind: "validatingwebhookconfigurations", mutatingKind: "mutatingwebhookconfigurations",
+	}[kind]
+	return kube.For[Configuration](r.client, kube.Kind{
+		GVK:    kube.GVK{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind},
+		Plural: plural, Scope: kube.ClusterScoped,
+	})
+}
+
+// create registers hooks. A configuration of the same name has an address at which nobody answers any
+// more.
+func (r *registered) create(ctx context.Context, client *kube.Client, as Registration) error {
+	r.client = client
+	all, err := as.Configurations(r.hooks...)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := r.of(c.Kind).Delete(ctx, c.Name); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove the webhooks of an earlier process: %w", err)
+		}
+		made, err := r.of(c.Kind).Create(ctx, c)
+		if err != nil {
+			return fmt.Errorf("register webhooks: %w", err)
+		}
+		r.created = append(r.created, made)
+	}
+	return nil
+}
+
+// remove deletes the configurations, unless another process has replaced them.
+func (r *registered) remove(ctx context.Context) error {
+	var failed []error
+	for _, c := range r.created {
+		err := r.of(c.Kind).Delete(ctx, c.Name, metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(c.UID)),
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failed = append(failed, fmt.Errorf("remove webhooks: %w", err))
+		}
+	}
+	return errors.Join(failed...)
+}
