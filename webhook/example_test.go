@@ -27,8 +27,8 @@ func (Book) GVK() kube.GVK {
 	return kube.GVK{Group: "library.example.com", Version: "v1", Kind: "Book"}
 }
 
-// toleration is a view of pods.
-type tolerationView struct {
+// priorityView is a view of pods.
+type priorityView struct {
 	kube.Object
 	Spec struct {
 		PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -38,7 +38,7 @@ type tolerationView struct {
 func Example() {
 	var client *kube.Client // of kube.Connect
 	books := kube.For[Book](client)
-	pods := kube.ViewOf[tolerationView](client, kube.KindOf[corev1.Pod]())
+	pods := kube.ViewOf[priorityView](client, kube.KindOf[corev1.Pod]())
 
 	check := func(_ context.Context, b *Book) error {
 		var all []error
@@ -64,7 +64,7 @@ func Example() {
 			b.Spec.Shelf = cmp.Or(b.Spec.Shelf, "new")
 			return nil
 		}),
-		webhook.Mutate(pods, func(_ context.Context, p *tolerationView) error {
+		webhook.Mutate(pods, func(_ context.Context, p *priorityView) error {
 			p.Spec.PriorityClassName = cmp.Or(p.Spec.PriorityClassName, "readers")
 			return nil
 		}, webhook.Settings{Namespaces: "library=open"}),
