@@ -26,6 +26,10 @@ type Hook interface {
 	// Path is the path of the URL that the API server calls: /webhook/, what the hook does, group,
 	// version and kind, and the subresource.
 	Path() string
+	// Kind is the kind of the objects, as far as it is known without a request.
+	Kind() kube.Kind
+	// Subresource is empty for a hook of the objects themselves.
+	Subresource() string
 
 	// All that serves and renders is reached by these methods alone: the linker leaves it out of a
 	// program that makes no hook. They are about all hooks of a program.
@@ -222,6 +226,12 @@ func (h *hook) Path() string {
 	}
 	return path
 }
+
+// Kind implements [Hook].
+func (h *hook) Kind() kube.Kind { return h.kind }
+
+// Subresource implements [Hook].
+func (h *hook) Subresource() string { return h.subresource }
 
 // prefix is how the path of every hook begins.
 const prefix = "/webhook/"
