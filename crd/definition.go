@@ -2,6 +2,7 @@ package crd
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +20,10 @@ type Definition struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status,omitzero"`
 
-	err    error // of [Of] or [Join]
-	stored bool  // a marker makes its version the storage version
+	err    error        // of [Of] or [Join]
+	stored bool         // a marker makes its version the storage version
+	goType reflect.Type // of the first version
+	pairs  pairs        // of [Converts], one for each other version
 }
 
 // Err returns the mistake in the type or the options that the definition was made of, or

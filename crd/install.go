@@ -158,6 +158,11 @@ func wait(ctx context.Context, d time.Duration, err error) error {
 // objects may not fit d. If a later definition is installed that serves the programs of d, it
 // stays.
 func (i installer) compared(ctx context.Context, d *Definition) (before *Definition, stays bool, err error) {
+	if d.pairs != nil {
+		if err = d.pairs.ready(d, i.log); err != nil {
+			return nil, false, err
+		}
+	}
 	before, err = i.definitions.Get(ctx, d.Name)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -87,6 +87,7 @@ func Of[T any, P embedsKubeObject[T]](o Options) *Definition {
 	if err != nil {
 		return &Definition{err: fmt.Errorf("define the kind of %s: %w", t, err)}
 	}
+	d.goType = t
 	return d
 }
 
@@ -245,6 +246,11 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 //
 // Without a conversion webhook the server changes apiVersion only. If one version has a
 // field that another version lacks, a write through the other version loses the field.
+//
+// [Converts] gives a version functions that convert. If one of others has functions, each needs them.
+// The result then says that a webhook converts the objects, by reviews v1. The address of the webhook is
+// missing: set Spec.Conversion.Webhook.ClientConfig before Install. It is an error if a field of both
+// versions has different defaults, or if Spec.Conversion was set before.
 func Join(stored *Definition, others ...*Definition) *Definition {
 	joined := *stored
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
@@ -252,6 +258,9 @@ func Join(stored *Definition, others ...*Definition) *Definition {
 		if err := cmp.Or(joined.err, o.err, joined.join(o)); err != nil {
 			return &Definition{err: err}
 		}
+	}
+	if err := cmp.Or(joined.err, joined.checkPairs()); err != nil {
+		return &Definition{err: err}
 	}
 	return &joined
 }
@@ -273,5 +282,5 @@ func (d *Definition) join(o *Definition) error {
 		v.Storage = false
 		d.Spec.Versions = append(d.Spec.Versions, v)
 	}
-	return nil
+	return d.joinPairs(o)
 }
