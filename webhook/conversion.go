@@ -1,0 +1,262 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/crd"
+)
+
+// ConversionOptions say how conversions are served. The zero value works.
+type ConversionOptions struct {
+	Logger *slog.Logger // slog.Default by default
+
+	// Settling is how long after its start a handler lets the API server ask again for a kind or a version
+	// that it does not know: during a rollout another replica may know it. By default it is 30 seconds.
+	Settling time.Duration
+
+	// Draining reports whether the program stops. Unknown kinds and versions are asked for again then. By
+	// default it never does.
+	Draining func() bool
+}
+
+const (
+	conversionVersion  = "apiextensions.k8s.io/v1"
+	conversionKind     = "ConversionReview"
+	conversionSettling = 30 * time.Second
+	// conversionTime is how long the API server waits for an answer, less a margin.
+	conversionTime = 30*time.Second - 500*time.Millisecond
+	// maxConverted is how large an object may be, and maxConversion all of a request. The API server sends
+	// one object in a request. Its own limit is 3 MiB.
+	maxConverted  = 8 << 20
+	maxConversion = 32 << 20
+)
+
+// Conversions answers the API server's requests for the conversion of objects, by the functions of
+// definitions: see [crd.Converts]. The API server asks by HTTPS. The counterpart is
+// conversion.NewWebhookHandler of controller-runtime.
+//
+// If a conversion fails, panics or takes longer than the API server waits, the answer is a review that
+// names the object and the version. A panic is logged. A request that is no review gets a text with a
+// status of 400 and above.
+//
+// A function that does not return keeps its goroutine until it does.
+func Conversions(o ConversionOptions, definitions ...*crd.Definition) (http.Handler, error) {
+	c := &conversions{
+		log: cmp.Or(o.Logger, slog.Default()), draining: o.Draining, kinds: make(map[schema.GroupKind]*crd.Definition),
+		settled: time.Now().Add(cmp.Or(o.Settling, conversionSettling)),
+	}
+	if o.Settling < 0 {
+		return nil, errors.New("serve conversions: Settling is negative")
+	}
+	for _, d := range definitions {
+		if err := d.Err(); err != nil {
+			return nil, fmt.Errorf("serve conversions: %w", err)
+		}
+		kind := schema.GroupKind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind}
+		if c.kinds[kind] != nil {
+			return nil, fmt.Errorf("serve conversions: there are two definitions of %s", kind)
+		}
+		c.kinds[kind] = d
+	}
+	return c, nil
+}
+
+type conversions struct {
+	log      *slog.Logger
+	draining func() bool
+	settled  time.Time
+	kinds    map[schema.GroupKind]*crd.Definition
+}
+
+// These are the types of k8s.io/apiextensions-apiserver, with the objects as they were received.
+
+type conversionReview struct {
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	Request    *conversionRequest  `json:"request,omitempty"`
+	Response   *conversionResponse `json:"response,omitempty"`
+}
+
+type conversionRequest struct {
+	UID               string           `json:"uid"`
+	DesiredAPIVersion string           `json:"desiredAPIVersion"`
+	Objects           []jsontext.Value `json:"objects"`
+}
+
+type conversionResponse struct {
+	UID              string           `json:"uid"`
+	ConvertedObjects []jsontext.Value `json:"convertedObjects"`
+	Result           conversionResult `json:"result"`
+}
+
+type conversionResult struct {
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
+}
+
+// conversionFailure is a request that is answered without a review.
+type conversionFailure struct {
+	code int
+	text string
+}
+
+func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, failure := readConversion(r)
+	if failure != nil {
+		http.Error(w, failure.text, failure.code)
+		return
+	}
+	converted, err := c.inTime(q, r)
+	if errors.Is(err, crd.ErrVersion) && (time.Now().Before(c.settled) || c.draining != nil && c.draining()) {
+		// The API server asks again, on a new connection, which may reach another replica.
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Connection", "close")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	answer := &conversionResponse{UID: q.UID, ConvertedObjects: converted, Result: conversionResult{Status: "Success"}}
+	if err != nil {
+		c.log.Warn("a conversion failed", "version", q.DesiredAPIVersion, "error", err)
+		answer.ConvertedObjects = []jsontext.Value{}
+		answer.Result = conversionResult{"Failed", err.Error()}
+	}
+	body, err := json.Marshal(conversionReview{conversionVersion, conversionKind, nil, answer},
+		jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		http.Error(w, "encode the review: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // nobody is left to be told
+}
+
+// readConversion reads a request.
+func readConversion(r *http.Request) (*conversionRequest, *conversionFailure) {
+	bad := func(format string, args ...any) (*conversionRequest, *conversionFailure) {
+		return nil, &conversionFailure{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	}
+	if r.Method != http.MethodPost {
+		return nil, &conversionFailure{http.StatusMethodNotAllowed, "a conversion is asked for by POST"}
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, &conversionFailure{http.StatusUnsupportedMediaType, "the content type must be application/json"}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConversion))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, &conversionFailure{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit)}
+	}
+	if err != nil {
+		return bad("read the review: %v", err)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return bad("the body is empty")
+	}
+	var review conversionReview
+	if err := json.Unmarshal(body, &review, jsontext.AllowInvalidUTF8(true),
+		jsontext.AllowDuplicateNames(true)); err != nil {
+		return bad("decode the review: %v", err)
+	}
+	switch q := review.Request; {
+	case review.APIVersion != conversionVersion || review.Kind != conversionKind:
+		return bad("the body is a %q of %q: want a %s of %s",
+			review.Kind, review.APIVersion, conversionKind, conversionVersion)
+	case q == nil:
+		return bad("the review has no request")
+	case q.UID == "":
+		return bad("the request has no uid")
+	default:
+		return q, nil
+	}
+}
+
+// inTime converts the objects of a request in the time that the API server waits.
+func (c *conversions) inTime(q *conversionRequest, r *http.Request) (converted []jsontext.Value, err error) {
+	wait := conversionTime
+	if d, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && d > time.Second {
+		wait = min(wait, d-500*time.Millisecond)
+	}
+	type result struct {
+		converted []jsontext.Value
+		err       error
+	}
+	done := make(chan result, 1)
+	go func() {
+		converted, err := c.convert(q)
+		done <- result{converted, err}
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case now := <-done:
+		return now.converted, now.err
+	case <-timer.C:
+		return nil, fmt.Errorf("the conversion to %s took longer than %v", q.DesiredAPIVersion, wait)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// convert converts the objects of a request, in their order.
+func (c *conversions) convert(q *conversionRequest) ([]jsontext.Value, error) {
+	converted := make([]jsontext.Value, 0, len(q.Objects))
+	for _, object := range q.Objects {
+		as, err := c.one(object, q.DesiredAPIVersion)
+		if err != nil {
+			return nil, err
+		}
+		converted = append(converted, as)
+	}
+	return converted, nil
+}
+
+// one converts an object. The error names the object and the version.
+func (c *conversions) one(object jsontext.Value, desired string) (converted jsontext.Value, err error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.log.Error("the conversion of an object panicked", "kind", head.Kind, "namespace", head.Metadata.Namespace,
+				"name", head.Metadata.Name, "version", desired, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the conversion panicked: %v", v)
+		}
+		if err != nil {
+			name := strings.TrimPrefix(head.Metadata.Namespace+"/"+head.Metadata.Name, "/")
+			err = fmt.Errorf("convert %s %s of %s to %s: %w", head.Kind, name, head.APIVersion, desired, err)
+		}
+	}()
+	if len(object) > maxConverted {
+		return nil, fmt.Errorf("the object has more than %d bytes", maxConverted)
+	}
+	if err := json.Unmarshal(object, &head, jsontext.AllowInvalidUTF8(true),
+		jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	group, _, _ := strings.Cut(head.APIVersion, "/")
+	wanted, version, _ := strings.Cut(desired, "/")
+	d := c.kinds[schema.GroupKind{Group: group, Kind: head.Kind}]
+	if d == nil || wanted != group {
+		return nil, fmt.Errorf("%w to %s", crd.ErrVersion, desired)
+	}
+	return d.Convert(object, version)
+}
