@@ -43,8 +43,11 @@ func (h *hook) admit(ctx context.Context, q *request) (response, error) {
 	if len(r.Patch) > 0 {
 		r.PatchType = jsonPatch
 	}
-	if failed := (*failed)(nil); err == nil || errors.As(err, &failed) {
+	switch problem := (*failed)(nil); {
+	case err == nil || errors.As(err, &problem):
 		return r, err
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return r, context.Cause(ctx) // a function that stops in time has decided nothing
 	}
 	group := schema.GroupKind{Group: q.Kind.Group, Kind: q.Kind.Kind}
 	r.Allowed, r.Patch, r.PatchType, r.Status = false, nil, "", refusal(err, group, c.request.Name)

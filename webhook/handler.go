@@ -183,7 +183,10 @@ func (s *server) review(
 		return s.fail(w, r, h, answer, problem)
 	}
 	answer, err := s.decide(ctx, in, h, asked.Request)
-	if problem := (*failed)(nil); errors.As(err, &problem) {
+	if err != nil && !errors.As(err, &problem) {
+		problem = broken("the request ended: %w", err) // its client has gone
+	}
+	if problem != nil {
 		return s.fail(w, r, h, answer, problem)
 	}
 	return s.send(w, r, http.StatusOK, answer)
@@ -213,17 +216,9 @@ func (s *server) decide(ctx context.Context, in *inflight, h *hook, q *request) 
 	case o := <-done:
 		return o.response, o.err
 	case <-ctx.Done():
+		in.outlive(h.Path())
+		return response{UID: q.UID}, context.Cause(ctx)
 	}
-	select {
-	case o := <-done: // both came at a time
-		return o.response, o.err
-	default:
-	}
-	in.outlive(h.Path())
-	if r, ok := context.Cause(ctx).(*failed); ok {
-		return response{UID: q.UID}, r
-	}
-	return response{UID: q.UID}, broken("the request ended: %w", context.Cause(ctx))
 }
 
 // unsettled reports whether another replica may know more than this one.
