@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pintle-go/pintle/webhook"
 )
 
 // WriteChart writes the files of a Helm chart into a directory, which it creates if
@@ -22,7 +24,8 @@ import (
 // operator.
 //
 // The definitions are in crds/: Helm installs them and leaves them alone when the release
-// is upgraded or removed.
+// is upgraded or removed. A definition whose objects the operator converts is a template: Helm
+// upgrades it and leaves it alone when the release is removed.
 func (o Operator) WriteChart(dir string) error {
 	files, err := o.chart()
 	if err != nil {
@@ -62,10 +65,17 @@ func (o Operator) chart() (map[string][]byte, error) {
 		}
 		files["templates/"+p.name+".yaml"] = bytes.Join(documents, []byte("---\n"))
 	}
-	for _, d := range o.Definitions {
-		if files["crds/"+d.Name+".yaml"], err = d.YAML(); err != nil {
+	for i, d := range o.Registration().Definitions(o.Definitions...) {
+		path := "crds/" + d.Name + ".yaml"
+		text, err := d.YAML()
+		if err == nil && webhook.Converts(o.Definitions[i]) {
+			path = "templates/" + d.Name + ".yaml" // the address of its conversion has the release's namespace
+			text, err = o.kept(text)
+		}
+		if err != nil {
 			return nil, o.wrap(err)
 		}
+		files[path] = text
 	}
 	chart := map[string]any{
 		"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Install.Version,
@@ -81,6 +91,23 @@ func (o Operator) chart() (map[string][]byte, error) {
 		return nil, o.wrap(err)
 	}
 	return files, nil
+}
+
+// kept returns a definition as a template. Helm leaves it alone when the release is removed, for all
+// objects of the kind would be removed with it.
+func (o Operator) kept(definition []byte) ([]byte, error) {
+	var tree map[string]any
+	if err := yaml.Unmarshal(definition, &tree); err != nil {
+		return nil, fmt.Errorf("read definition: %w", err)
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = make(map[string]any)
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
+	metadata["annotations"] = annotations
+	return o.template(tree, false)
 }
 
 // values returns the chart's values, with the operator's settings as defaults.

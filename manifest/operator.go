@@ -188,6 +188,9 @@ func (o Operator) withDefaults() (Operator, error) {
 			wrong = append(wrong, errors.New("a definition is nil"))
 		} else if err := d.Err(); err != nil {
 			wrong = append(wrong, err)
+		} else if webhook.Converts(d) && !webhook.Converted(d, o.Webhooks...) {
+			wrong = append(wrong, fmt.Errorf("definition %s has functions that convert, which nobody calls: "+
+				"add webhook.Convert of it to Webhooks", d.Name))
 		}
 	}
 	if err := webhook.Check(o.Webhooks...); err != nil {
@@ -202,6 +205,7 @@ func (o Operator) withDefaults() (Operator, error) {
 func (o Operator) needs() []Rules {
 	all := o.declared()
 	if issuer, err := o.Registration().Issuer(o.Webhooks...); err == nil && issuer != nil && !o.certified() {
+		issuer.Namespace = o.Install.Namespace
 		all = append(all, Issues(issuer)) // parts returns the error
 	}
 	if l := o.Options.Lease; l.Name != "" {

@@ -206,15 +206,15 @@ func (c command) operate(ctx context.Context) error {
 			return err
 		}
 	}
-	stop, err := webhook.Program{
+	called, err := webhook.Program{
 		Way: webhook.Way(c.webhooks), InPod: c.inPod, Client: client, Options: &options, At: o.Registration(),
-		Certified: options.TLS != nil || options.CertDir != "",
+		Certified: options.TLS != nil || options.CertDir != "", Definitions: o.Definitions,
 	}.Start(o.Webhooks...)
 	if err != nil {
 		return err
 	}
-	defer stop(ctx)
-	if definitions := o.Definitions; c.install && len(definitions) > 0 {
+	defer called.Stop(ctx)
+	if definitions := called.Definitions; c.install && len(definitions) > 0 {
 		if err := install(ctx, client, c.force, &options, definitions); err != nil || ctx.Err() != nil {
 			return err
 		}

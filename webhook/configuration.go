@@ -124,7 +124,7 @@ func (h *hook) configurations(r Registration, hooks []Hook) ([]*Configuration, e
 		c.APIVersion, c.Kind, c.Name = "admissionregistration.k8s.io/v1", kind, r.Name
 		for _, each := range hooks {
 			h := each.base()
-			if (h.verb == validates) != (kind == validatingKind) {
+			if h.verb == converts || (h.verb == validates) != (kind == validatingKind) {
 				continue
 			}
 			configured, err := r.configure(h)

@@ -72,7 +72,7 @@ func Handler(o Options, hooks ...Hook) (http.Handler, error) {
 	return hooks[0].handler(o, hooks)
 }
 
-func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
+func (h *hook) handler(o Options, hooks []Hook) (_ http.Handler, err error) {
 	s := &server{
 		Options: o, hooks: make(map[string]*hook), counts: newCounts(o.Metrics),
 		free: cmp.Or(o.MaxBytes, defaultMaxBytes),
@@ -90,6 +90,12 @@ func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
 		s.Draining = func() bool { return false }
 	}
 	s.settled = s.Now().Add(cmp.Or(o.Settling, defaultSettling))
+	if definitions := ofDefinitions(hooks); len(definitions) > 0 {
+		c := ConversionOptions{Logger: s.Logger, Settling: o.Settling, Draining: s.Draining}
+		if s.conversions, err = Conversions(c, definitions...); err != nil {
+			return nil, err
+		}
+	}
 	for _, each := range hooks {
 		s.hooks[each.Path()] = each.base()
 		s.counts.show(each.Path())
@@ -100,9 +106,11 @@ func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
 // server is the handler of hooks.
 type server struct {
 	Options
-	hooks   map[string]*hook // by path
-	counts  *counts
-	settled time.Time
+	hooks map[string]*hook // by path
+	// conversions answers for the hooks that convert.
+	conversions http.Handler
+	counts      *counts
+	settled     time.Time
 
 	mu   sync.Mutex
 	free int64 // bytes that may still be taken
@@ -120,7 +128,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Draining() {
 		w.Header().Set("Connection", "close")
 	}
-	code := s.serve(w, r, h)
+	code := 0
+	if h != nil && h.verb == converts {
+		to := &noted{ResponseWriter: w}
+		s.conversions.ServeHTTP(to, r)
+		code = cmp.Or(to.code, http.StatusOK)
+	} else {
+		code = s.serve(w, r, h)
+	}
 	s.counts.end(path, code, s.Now().Sub(began))
 }
 

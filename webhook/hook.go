@@ -14,6 +14,7 @@ import (
 
 	"github.com/pintle-go/pintle/certificate"
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/internal/groups"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube"
@@ -36,9 +37,8 @@ type Hook interface {
 	base() *hook
 	check(all []Hook) error
 	handler(Options, []Hook) (http.Handler, error)
-	listen(Options, []Hook) (*Local, error)
 	serve(*controller.Options, *certificate.Issuer, []Hook) error
-	start(Program, []Hook) (stop func(context.Context), err error)
+	start(Program, []Hook) (Started, error)
 	configurations(Registration, []Hook) ([]*Configuration, error)
 	objects(Pods, Registration, []Hook) ([]any, error)
 	issuer(Registration, []Hook) (*certificate.Issuer, error)
@@ -132,6 +132,8 @@ type hook struct {
 	update                  func(ctx context.Context, before, after any) error
 	change                  func(ctx context.Context, o any) error
 
+	definition *crd.Definition // of a hook that converts
+
 	newObject func() any
 	read      json.Options
 }
@@ -218,6 +220,9 @@ func (h *hook) object() string {
 
 // Path implements [Hook].
 func (h *hook) Path() string {
+	if h.definition != nil {
+		return conversionPath(h.definition)
+	}
 	path := prefix + strings.Join([]string{
 		string(h.verb), groupOrCore(h.kind.Group), h.kind.Version, strings.ToLower(h.kind.Kind),
 	}, "/")

@@ -16,41 +16,21 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Local serves hooks on loopback, to an API server on the same machine: for a program that is being
-// developed, and for tests. Make it with [Listen]. Its counterpart is envtest's WebhookInstallOptions
-// of controller-runtime.
-type Local struct {
-	// URL and CABundle are where the API server finds the hooks, for [Registration] and for the
-	// conversion of a definition.
-	URL      string
-	CABundle []byte
-
-	// Register creates the configurations of the hooks, in the place of those that an earlier process
-	// has left. It takes the URL and the bundle of Local. The client's user needs the right to write
-	// configurations.
-	Register func(ctx context.Context, client *kube.Client, as Registration) error
-	// Unregister deletes what Register has created.
-	Unregister func(ctx context.Context) error
-	// Close stops serving. Calls under way have a second to end.
-	Close func()
+// local serves hooks on loopback, to an API server on the same machine.
+type local struct {
+	// url and bundle are where the API server finds the hooks.
+	url    string
+	bundle []byte
+	*registered
+	close func() // calls under way have a second to end
 }
 
 // localLife is how long the certificate is valid.
 const localLife = 365 * 24 * time.Hour
 
-// Listen serves hooks at a free port of 127.0.0.1, with a certificate of an authority that nobody else
-// has.
-func Listen(o Options, hooks ...Hook) (*Local, error) {
-	if err := Check(hooks...); err != nil {
-		return nil, err
-	}
-	if len(hooks) == 0 {
-		return nil, errors.New("serve webhooks on loopback: there are none")
-	}
-	return hooks[0].listen(o, hooks)
-}
-
-func (h *hook) listen(o Options, hooks []Hook) (*Local, error) {
+// listen serves hooks at a free port of 127.0.0.1, with a certificate of an authority that nobody
+// else has.
+func (h *hook) listen(o Options, hooks []Hook) (*local, error) {
 	handler, err := Handler(o, hooks...)
 	if err != nil {
 		return nil, err
@@ -79,11 +59,10 @@ func (h *hook) listen(o Options, hooks []Hook) (*Local, error) {
 		defer close(ended)
 		_ = server.ServeTLS(listener, "", "") // it ends with Close
 	}()
-	r := &registered{hooks: hooks}
-	l := &Local{
-		URL: "https://" + listener.Addr().String(), CABundle: pki.Bundle([]pki.Authority{authority}),
-		Unregister: r.remove,
-		Close: func() {
+	return &local{
+		url: "https://" + listener.Addr().String(), bundle: pki.Bundle([]pki.Authority{authority}),
+		registered: &registered{hooks: hooks},
+		close: func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			if server.Shutdown(ctx) != nil {
@@ -91,12 +70,7 @@ func (h *hook) listen(o Options, hooks []Hook) (*Local, error) {
 			}
 			<-ended
 		},
-	}
-	l.Register = func(ctx context.Context, client *kube.Client, as Registration) error {
-		as.URL, as.CABundle, as.Service = l.URL, l.CABundle, ""
-		return r.create(ctx, client, as)
-	}
-	return l, nil
+	}, nil
 }
 
 // registered is what a process has registered.

@@ -77,5 +77,9 @@ func (h *hook) issuer(r Registration, hooks []Hook) (*certificate.Issuer, error)
 			issuer.Targets = append(issuer.Targets, certificate.MutatingWebhooks(c.Name))
 		}
 	}
+	for _, d := range ofDefinitions(hooks) {
+		issuer.Targets = append(issuer.Targets, certificate.Conversion(d.Name))
+		issuer.AuthorityLifetime = conversionLife
+	}
 	return issuer, nil
 }

@@ -409,7 +409,9 @@ func TestRealSubresources(t *testing.T) {
 	}
 	webhooktest.Register(t, f.client,
 		webhook.Validate(f.novels, webhook.Checks[novel]{
-			Update: func(context.Context, *novel, *novel) error { return errors.New("a subresource is not asked about here") },
+			Update: func(context.Context, *novel, *novel) error {
+				return errors.New("a subresource is not asked about here")
+			},
 		}),
 		webhook.Validate(webhook.Sub[autoscalingv1.Scale](f.novels, "scale"), webhook.Checks[autoscalingv1.Scale]{
 			Update: func(_ context.Context, before, after *autoscalingv1.Scale) error {

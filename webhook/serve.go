@@ -31,6 +31,11 @@ func (h *hook) serve(o *controller.Options, issuer *certificate.Issuer, hooks []
 	}
 	o.Routes = append(o.Routes[:len(o.Routes):len(o.Routes)],
 		controller.Route{Pattern: prefix, Handler: handler, MaxBody: maxBody})
+	for _, each := range hooks {
+		if b := each.base(); b.verb == converts {
+			o.Converts = append(o.Converts[:len(o.Converts):len(o.Converts)], b.kind.GVK)
+		}
+	}
 	run := func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -51,38 +52,57 @@ type Program struct {
 	At Registration
 	// Certified is true if the options have a certificate.
 	Certified bool
+	// Definitions are those that the program installs.
+	Definitions []*crd.Definition
 }
 
-// Start makes the API server call hooks when a program runs with the options. The function stop ends
-// that, after the program has ended.
-func (p Program) Start(hooks ...Hook) (stop func(context.Context), err error) {
+// Started is what has been made for a [Program].
+type Started struct {
+	// Definitions have the address of their conversion.
+	Definitions []*crd.Definition
+	// Stop is called after the program has ended.
+	Stop func(context.Context)
+}
+
+// Start makes the API server call hooks when a program runs with the options. With a URL it listens
+// at once, so that the API server can convert objects while the definitions are installed.
+func (p Program) Start(hooks ...Hook) (Started, error) {
+	for _, d := range p.Definitions {
+		if Converts(d) && !Converted(d, hooks...) {
+			return Started{}, fmt.Errorf("definition %s has functions that convert, which nobody calls: "+
+				"add webhook.Convert of it to the webhooks", d.Name)
+		}
+	}
 	if err := Check(hooks...); err != nil || len(hooks) == 0 {
-		return func(context.Context) {}, err
+		return Started{p.Definitions, func(context.Context) {}}, err
 	}
 	return hooks[0].start(p, hooks)
 }
 
-func (h *hook) start(p Program, hooks []Hook) (stop func(context.Context), err error) {
-	stop = func(context.Context) {}
+func (h *hook) start(p Program, hooks []Hook) (Started, error) {
+	if p.InPod {
+		p.At.Namespace = p.Client.Namespace() // a chart may be installed into any
+	}
+	s := Started{p.At.Definitions(p.Definitions...), func(context.Context) {}}
 	switch way := cmp.Or(p.Way, WayTo(p.Client.Config().Rest.Host, p.InPod)); way {
 	case ByService:
 		if p.Certified {
-			return stop, h.serve(p.Options, nil, hooks)
+			return s, h.serve(p.Options, nil, hooks)
 		}
 		issuer, err := h.issuer(p.At, hooks)
 		if err != nil {
-			return stop, err
+			return s, err
 		}
 		issuer.Client, issuer.Logger = p.Client, p.Options.Logger
-		return stop, h.serve(p.Options, issuer, hooks)
+		return s, h.serve(p.Options, issuer, hooks)
 	case ByURL:
 		return h.develop(p, hooks)
 	case Off:
 		cmp.Or(p.Options.Logger, slog.Default()).Warn(
 			"the API server does not call the webhooks of this process (-webhooks changes that)")
-		return stop, nil
+		return s, nil
 	default:
-		return stop, fmt.Errorf("-webhooks=%s: it is %s, %s or %s", way, ByService, ByURL, Off)
+		return s, fmt.Errorf("-webhooks=%s: it is %s, %s or %s", way, ByService, ByURL, Off)
 	}
 }
 
@@ -90,32 +110,32 @@ func (h *hook) start(p Program, hooks []Hook) (stop func(context.Context), err e
 const unregisterTime = 5 * time.Second
 
 // develop registers hooks by URL while the program runs.
-func (h *hook) develop(p Program, hooks []Hook) (stop func(context.Context), err error) {
+func (h *hook) develop(p Program, hooks []Hook) (Started, error) {
 	l, err := h.listen(Options{Logger: p.Options.Logger, Metrics: p.Options.Metrics, Ignore: true}, hooks)
 	if err != nil {
-		return nil, err
+		return Started{}, err
 	}
 	log := cmp.Or(p.Options.Logger, slog.Default())
 	as := p.At
 	as.Name += "-dev"
-	as.Development = true
+	as.Development, as.URL, as.CABundle, as.Service = true, l.url, l.bundle, ""
 	p.Options.Runnables = append(slices.Clip(p.Options.Runnables), controller.Runnable{
 		Name: "webhooks", EveryReplica: true,
 		Run: func(ctx context.Context) error {
-			if err := l.Register(ctx, p.Client, as); err == nil {
-				log.Info("webhooks registered", "url", l.URL)
+			if err := l.create(ctx, p.Client, as); err == nil {
+				log.Info("webhooks registered", "url", l.url)
 			} else if ctx.Err() == nil {
 				log.Warn("the API server does not call the webhooks of this process", "error", err)
 			}
 			return nil
 		},
 	})
-	return func(ctx context.Context) {
+	return Started{as.Definitions(p.Definitions...), func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTime)
 		defer cancel()
-		if err := l.Unregister(ctx); err != nil {
+		if err := l.remove(ctx); err != nil {
 			log.Warn("the webhooks of this process stay registered, with the failure policy Ignore", "error", err)
 		}
-		l.Close()
-	}, nil
+		l.close()
+	}}, nil
 }

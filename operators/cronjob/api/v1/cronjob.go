@@ -1,0 +1,62 @@
+// Package v1 has the first version of a CronJob, whose schedule is a cron expression.
+package v1
+
+import (
+	"embed"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// A CronJob runs a Job again and again.
+type CronJob struct {
+	kube.Object
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status,omitzero"`
+}
+
+// Spec is what a user asks for.
+type Spec struct {
+	// The times at which Jobs start, in UTC, as a cron expression of five fields, such as
+	// "*/5 * * * *", or one of @yearly, @monthly, @weekly, @daily and @hourly.
+	Schedule string `json:"schedule" crd:"pattern=^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\\S+( \\S+){4})$,column"`
+	// Seconds after its time within which a Job may still start. A Job that could not start in
+	// them is left out. Without it a Job may start at any time before the next one.
+	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty" crd:"min=0"`
+	// What happens at a time when the Job of an earlier time still runs. Allow starts the new Job
+	// beside it, Forbid waits until the earlier Job has ended, Replace deletes the earlier Job.
+	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty" crd:"enum=Allow|Forbid|Replace,default=Allow"`
+	// Whether no further Job starts. Jobs that run are left alone.
+	Suspend bool `json:"suspend" crd:"default=false,column"`
+	// The Job that is created at each time.
+	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
+	// The number of completed Jobs that stay.
+	SuccessfulJobsHistoryLimit int32 `json:"successfulJobsHistoryLimit" crd:"min=0,default=3"`
+	// The number of failed Jobs that stay.
+	FailedJobsHistoryLimit int32 `json:"failedJobsHistoryLimit" crd:"min=0,default=1"`
+}
+
+// Status is what the operator has seen.
+type Status struct {
+	// The names of the Jobs that run.
+	Active []string `json:"active,omitempty"`
+	// The latest time for which a Job was started, or left out because its deadline had passed.
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty" crd:"column=Last"`
+	// The next time at which a Job starts.
+	NextScheduleTime *metav1.Time       `json:"nextScheduleTime,omitempty"`
+	Conditions       []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// GVK returns the kind.
+func (CronJob) GVK() kube.GVK {
+	return kube.GVK{Group: "batch.example.com", Version: "v1", Kind: "CronJob"}
+}
+
+//go:embed cronjob.go
+var source embed.FS
+
+// Definition is the definition of this version.
+var Definition = crd.Of[CronJob](crd.Options{Source: source})
