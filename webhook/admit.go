@@ -206,7 +206,7 @@ func (h *hook) mutate(ctx context.Context, q *request) ([]byte, error) {
 	return patch, nil
 }
 
-// project returns what the Go type shows of an object.
+// project returns the part of an object that the Go type has.
 func (h *hook) project(object []byte) ([]byte, error) {
 	o, err := h.decode(object)
 	if err != nil {

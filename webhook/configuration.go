@@ -37,8 +37,8 @@ type Registration struct {
 	// Kinds have plural and scope of kinds whose handle does not tell them, as a definition does.
 	Kinds []kube.Kind
 
-	// Development: the hooks have the failure policy Ignore and a timeout of at most 2 seconds. What a
-	// program leaves behind when it is killed blocks nobody. See Options.Ignore.
+	// Development: the hooks have the failure policy Ignore and a timeout of at most 2 seconds. If the
+	// program is killed, its configurations block nobody. See Options.Ignore.
 	Development bool
 }
 

@@ -172,7 +172,7 @@ func TestDevelopment(t *testing.T) {
 	}
 }
 
-// The API server's types read what is rendered, and nothing is left for its defaults.
+// The API server's types read the configurations, and no field is left for its defaults.
 func TestConfigurationsAreComplete(t *testing.T) {
 	h := offline(t)
 	all, err := service.Configurations(
@@ -200,7 +200,8 @@ func TestConfigurationsAreComplete(t *testing.T) {
 		var is struct {
 			metav1.TypeMeta
 			metav1.ObjectMeta `json:"metadata"`
-			Webhooks          []admissionregistrationv1.MutatingWebhook `json:"webhooks"` // it has the fields of the other
+			// The type has all fields of the other one.
+			Webhooks []admissionregistrationv1.MutatingWebhook `json:"webhooks"`
 		}
 		if err := d.Decode(&is); err != nil {
 			t.Fatal(err)
@@ -312,7 +313,7 @@ func TestMistakes(t *testing.T) {
 		"make webhook to validate Book: it has no function":                                                                        Validate(h.books, Checks[book]{}),
 		"make webhook to validate an unknown kind: the handle is nil":                                                              Validate[book](nil, Checks[book]{}),
 		"make webhook to validate an unknown kind/scale: the handle is nil":                                                        Validate(Sub[book](nil, "scale"), Checks[book]{}),
-		"make webhook to validate Book: Connect needs a subresource":                                                               Validate(h.books, Checks[book]{Connect: allow[book]}),
+		"make webhook to validate Book: a subresource is missing, which Connect needs":                                             Validate(h.books, Checks[book]{Connect: allow[book]}),
 		`make webhook to validate Book/a/b: "a/b" cannot be a subresource`:                                                         Validate(Sub[book](h.books, "a/b"), Checks[book]{Update: keep[book]}),
 		"make webhook to mutate Pod/exec: the options of a connection cannot be changed: use Validate":                             Mutate(Sub[corev1.PodExecOptions](h.pods, "exec"), allow[corev1.PodExecOptions]),
 		"make webhook to default Book: 2 settings were given, and a hook has one":                                                  Default(h.books, allow[book], Settings{}, Settings{}),

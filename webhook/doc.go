@@ -4,7 +4,7 @@
 // A [Hook] is one function for one kind. [Validate] refuses objects, [Default] completes objects of an
 // own kind, and [Mutate] changes objects of any kind. All take a handle of package kube, from which the
 // rule follows: group, version, resource and scope. [Sub] names a subresource, such as scale. [Settings]
-// has what else a rule may say.
+// has the other parts of a rule.
 //
 //	books := kube.For[Book](client)
 //	validate := webhook.Validate(books, webhook.Checks[Book]{Create: check})
@@ -13,8 +13,8 @@
 //		return nil
 //	})
 //
-// [Handler] answers the API server, and [Registration.Configurations] renders the objects that tell it
-// whom to ask. Package webhook/webhooktest registers hooks for a test.
+// [Handler] answers the API server, and [Registration.Configurations] renders the objects that lead
+// it there. Package webhook/webhooktest registers hooks for a test.
 //
 // # Where a rule belongs
 //
@@ -47,7 +47,7 @@
 // other. A reconcile has to look again. A function gets no client: a cached read is stale or not there
 // yet when an object is admitted.
 //
-// A field that a mutation sets on a server-side apply belongs to whoever applies. The next apply without
+// A field that a mutation sets on a server-side apply belongs to the applier. The next apply without
 // the field removes it, and the mutation sets it again: tools that compare show it. A default in the
 // schema of a definition has no such effect.
 //
@@ -58,5 +58,5 @@
 //
 // The protocol: k8s.io/api/admission/v1 and k8s.io/apiserver/pkg/admission/plugin/webhook, and
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/.
-// What a hook must not do: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/.
+// Good practices: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/.
 package webhook

@@ -54,7 +54,7 @@ func failure(code int32, reason metav1.StatusReason, text string) *metav1.Status
 // split takes joined errors apart into those of fields and others.
 func split(err error) (fields field.ErrorList, others error) {
 	var parts []error
-	switch joined := err.(type) {
+	switch joined := err.(type) { //nolint:errorlint // the errors inside are taken apart below
 	case *field.Error:
 		return field.ErrorList{joined}, nil
 	case interface{ Unwrap() []error }:

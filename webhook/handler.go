@@ -215,17 +215,19 @@ func (s *server) decide(ctx context.Context, in *inflight, h *hook, q *request) 
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer in.release()
+		o := outcome{response{UID: q.UID}, broken("the function to %s %s ended its goroutine", h.verb, h.object())}
 		defer func() {
 			if v := recover(); v != nil {
 				s.counts.panicked()
 				s.Logger.Error("a webhook panicked", "webhook", h.Path(), "uid", string(q.UID), "panic", v,
 					"stack", string(debug.Stack()))
-				done <- outcome{response{UID: q.UID}, broken("the function to %s %s panicked: %v", h.verb, h.object(), v)}
+				o.err = broken("the function to %s %s panicked: %v", h.verb, h.object(), v)
 			}
+			in.release()
+			done <- o
 		}()
 		r, err := h.admit(ctx, q)
-		done <- outcome{r, err}
+		o = outcome{r, err}
 	}()
 	select {
 	case o := <-done:

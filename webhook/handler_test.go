@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +86,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A v1beta1 review with a uid gets an answer with the uid, which says what is wrong.
+// A v1beta1 review with a uid gets an answer with the uid, which names the mistake.
 func TestOtherVersion(t *testing.T) {
 	hook := Validate(offline(t).books, Checks[book]{Create: func(context.Context, *book) error { return nil }})
 	body := strings.Replace(string(reviewOf(t, ask("CREATE", dune, ""))), "k8s.io/v1", "k8s.io/v1beta1", 1)
@@ -169,6 +170,15 @@ func TestPanic(t *testing.T) {
 				t.Errorf("%v %s", err, text.String())
 			}
 		})
+	}
+}
+
+// A function that ends its goroutine, as a test does that fails, is answered too.
+func TestGoexit(t *testing.T) {
+	h := Validate(offline(t).books, Checks[book]{Create: func(context.Context, *book) error { runtime.Goexit(); return nil }})
+	got := answered(t, post(t.Context(), serve(t, Options{}, h), h.Path(), bytes.NewReader(reviewOf(t, ask("CREATE", dune, "")))))
+	if got.Allowed || got.Result.Message != "the function to validate Book ended its goroutine" {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 // [Default] or [Mutate]. A mistake in making it is the error of [Check] and of everything that takes it.
 // Its counterparts are admission.Webhook of controller-runtime and its builder.
 type Hook interface {
-	// Path is the path of the URL that the API server calls: /webhook/, what the hook does, group,
-	// version and kind, and the subresource.
+	// Path is the path of the hook's URL: /webhook/, the verb of the hook, group, version
+	// and kind, and the subresource.
 	Path() string
 	// Kind is the kind of the objects, as far as it is known without a request.
 	Kind() kube.Kind
@@ -44,7 +44,7 @@ type Hook interface {
 	issuer(Registration, []Hook) (*certificate.Issuer, error)
 }
 
-// Target is what a hook is for: a [kube.Reader], [kube.View] or [kube.Resource], or a [Subresource].
+// Target names the objects of a hook. It is a [kube.Reader], [kube.View] or [kube.Resource], or a [Subresource].
 type Target[T any] interface {
 	Kind() kube.Kind
 	Namespaces() []string
@@ -110,7 +110,7 @@ func change[T any](v verb, of Target[T], function func(context.Context, *T) erro
 	return h.checked()
 }
 
-// verb is what a hook does.
+// verb is the work of a hook.
 type verb string
 
 const (
@@ -194,7 +194,7 @@ func (h *hook) mistake() error {
 	case h.verb != validates && slices.Equal(h.operations(), []string{opConnect}):
 		return errors.New("the options of a connection cannot be changed: use Validate")
 	case h.connect != nil && h.subresource == "":
-		return errors.New("Connect needs a subresource")
+		return errors.New("a subresource is missing, which Connect needs")
 	case h.subresource != "" && !validSubresource(h.subresource):
 		return fmt.Errorf("%q cannot be a subresource", h.subresource)
 	case refused(h.kind.GVK):
@@ -206,7 +206,7 @@ func (h *hook) mistake() error {
 // isOwn reports whether nothing else in the cluster depends on the kind.
 func (h *hook) isOwn() bool { return groups.IsCustom(h.kind.Group) }
 
-// object names what the hook is for.
+// object names the objects of the hook.
 func (h *hook) object() string {
 	name := h.kind.Kind
 	if name == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// patched returns what the API server makes of an object and the answer of a hook.
+// patched returns the object that the API server makes of an object and the answer of a hook.
 func patched(t testing.TB, object string, r *admissionv1.AdmissionResponse) string {
 	t.Helper()
 	if !r.Allowed {
@@ -97,7 +97,7 @@ func TestMutateRefuses(t *testing.T) {
 	}
 }
 
-// What the server owns cannot be changed: the answer says what the author did wrong.
+// Members that the server owns cannot be changed: the answer tells the author which one it is.
 func TestMutateServerOwned(t *testing.T) {
 	for at, change := range map[string]func(*book){
 		"/metadata/name":              func(b *book) { b.Name = "x" },

@@ -276,7 +276,7 @@ func TestRealRatcheting(t *testing.T) {
 	}
 }
 
-// A default of an own kind leaves alone what the type does not know, and every request of apply and create
+// A default of an own kind leaves unknown fields alone, and every request of apply and create
 // gets it.
 func TestRealDefault(t *testing.T) {
 	f := start(t)

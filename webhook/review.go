@@ -53,7 +53,7 @@ type response struct {
 // jsonPatch is the only type of patches.
 const jsonPatch = "JSONPatch"
 
-// readReview reads a request. The review has what was read, also if it returns an error.
+// readReview reads a request. The review may have a uid, also if it returns an error.
 func readReview(body []byte) (review, *failed) {
 	var r review
 	err := json.Unmarshal(body, &r, jsontext.AllowInvalidUTF8(true))

@@ -16,7 +16,7 @@ import (
 
 var errNoHandle = errors.New("the handle is nil")
 
-// FailurePolicy tells what the API server does if a call of a hook fails.
+// FailurePolicy decides about a request if a call of a hook fails.
 type FailurePolicy string
 
 const (
@@ -111,7 +111,7 @@ func (h *hook) timeout() time.Duration {
 }
 
 // refused reports whether a cluster cannot be repaired while a hook for a kind is away: its nodes, its
-// leases, its definitions, and its questions who may do what. The server asks no hook about hooks and
+// leases, its definitions, and its questions about rights. The server asks no hook about hooks and
 // policies.
 func refused(kind kube.GVK) bool {
 	switch kind.Group {

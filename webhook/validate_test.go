@@ -249,14 +249,15 @@ func TestInvalid(t *testing.T) {
 	title := field.NewPath("spec", "title")
 	missing, long := field.Required(title, "a book has one"), field.TooLong(title, "", 5)
 	shelf := Invalid("spec.shelf", "cellar", "it is wet")
+	ours := field.Invalid(field.NewPath("spec", "shelf"), "cellar", "it is wet")
 	for name, test := range map[string]struct {
 		err    error
 		fields field.ErrorList
 		more   string
 	}{
-		"one":     {shelf, field.ErrorList{shelf.(*field.Error)}, ""},
+		"one":     {shelf, field.ErrorList{ours}, ""},
 		"wrapped": {fmt.Errorf("check: %w", missing), field.ErrorList{missing}, ""},
-		"joined":  {errors.Join(shelf, errors.Join(missing, nil)), field.ErrorList{shelf.(*field.Error), missing}, ""},
+		"joined":  {errors.Join(shelf, errors.Join(missing, nil)), field.ErrorList{ours, missing}, ""},
 		"a list":  {field.ErrorList{missing, long}.ToAggregate(), field.ErrorList{missing, long}, ""},
 		"mixed":   {errors.Join(errors.New("also this"), missing), field.ErrorList{missing}, "; also this"},
 	} {

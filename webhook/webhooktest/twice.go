@@ -57,8 +57,14 @@ type answer struct {
 // again sends a request with the object that the first answer makes.
 func again(h http.Handler, r *http.Request, body, first []byte) error {
 	var was, is answer
-	if err := json.Unmarshal(first, &was); err != nil || len(was.Response.Patch) == 0 {
-		return nil // it is no review, or changes nothing
+	if !json.Valid(first) {
+		return nil // a text that refuses
+	}
+	if err := json.Unmarshal(first, &was); err != nil {
+		return err
+	}
+	if len(was.Response.Patch) == 0 {
+		return nil
 	}
 	var review, request map[string]json.RawMessage
 	if err := json.Unmarshal(body, &review); err != nil {
