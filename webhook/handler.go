@@ -152,8 +152,10 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, h *hook) int {
 			fmt.Sprintf("the content type is %q, and a webhook reads application/json", r.Header.Get("Content-Type")))
 	}
 	wait := h.timeIn(r)
+	end := time.Now().Add(wait - min(margin, wait/2))
 	// A body that does not come must not keep its bytes.
-	_ = http.NewResponseController(w).SetReadDeadline(s.Now().Add(wait))
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(end)
 	in := &inflight{server: s}
 	body, problem := in.read(r)
 	if problem != nil {
@@ -163,7 +165,8 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, h *hook) int {
 		}
 		return s.text(w, r, problem.code, problem.Error())
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), wait-min(margin, wait/2), h.outlived())
+	_ = control.SetReadDeadline(time.Time{}) // it would end the request's context
+	ctx, cancel := context.WithDeadlineCause(r.Context(), end, h.outlived())
 	defer cancel()
 	return s.review(ctx, w, r, in, h, body)
 }

@@ -1,12 +1,14 @@
 package webhook
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -292,6 +294,64 @@ func TestLargeBody(t *testing.T) {
 	if _, err := in.read(r); err == nil || in.taken > 64<<10 {
 		t.Errorf("took %d bytes, %v", in.taken, err)
 	}
+}
+
+// A client that announces a body and does not send it is answered when its time is over.
+func TestBodyThatNeverComes(t *testing.T) {
+	h := Validate(offline(t).books, Checks[book]{Create: func(context.Context, *book) error { return nil }})
+	s := serve(t, Options{}, h)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST %s?timeout=100ms HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n{", h.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != 400 || !strings.Contains(string(text), "read the body: ") {
+		t.Errorf("got %s %s", answer.Status, text)
+	}
+}
+
+// deadlines keeps the times by which a body must have come.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// The time of a body ends with the body: otherwise it would end the context of the function.
+func TestReadDeadline(t *testing.T) {
+	books := offline(t).books
+	synctest.Test(t, func(t *testing.T) {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		end := time.Now().Add(4500 * time.Millisecond)
+		h := Validate(books, Checks[book]{Create: func(ctx context.Context, _ *book) error {
+			if at, ok := ctx.Deadline(); !ok || !at.Equal(end) || len(w.set) != 2 || !w.set[0].Equal(end) || !w.set[1].IsZero() {
+				t.Errorf("the deadline is %v, those of the body are %v, want %v", at, w.set, end)
+			}
+			return nil
+		}})
+		r := httptest.NewRequest(http.MethodPost, h.Path(), bytes.NewReader(reviewOf(t, ask("CREATE", dune, ""))))
+		r.Header.Set("Content-Type", "application/json")
+		serve(t, Options{}, h).ServeHTTP(w, r)
+		if got := answered(t, w.ResponseRecorder); !got.Allowed {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // A client that goes away ends the context of the function.
