@@ -86,6 +86,15 @@ func (p *Plan) guard(ctx context.Context, secrets kube.Resource[corev1.Secret], 
 	return err
 }
 
+// unguard takes the finalizer away.
+func (p *Plan) unguard(ctx context.Context, secrets kube.Resource[corev1.Secret], is *corev1.Secret) (*corev1.Secret, error) {
+	patch, err := p.withoutReference(is, nil)
+	if err != nil {
+		return nil, err
+	}
+	return secrets.Patch(ctx, is.Name, types.MergePatchType, patch)
+}
+
 type inSecret struct{ secrets kube.Resource[corev1.Secret] }
 
 // of returns the handle and the key of a thing's Secret. Without a handle, the namespace of a
@@ -116,7 +125,7 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	case err != nil:
 		return kept{}, fmt.Errorf("read the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
 	case !p.keeps(o, s):
-		return kept{taken: !p.Owns(o)}, nil
+		return kept{taken: !p.Owns(o) && !p.isLeft(o)}, nil
 	}
 	outcome := make(map[string]string, len(o.Data))
 	for name, value := range o.Data {
@@ -128,9 +137,13 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 // keeps reports that a Secret has the outcome of a recorded thing.
 func (p *Plan) keeps(o *corev1.Secret, s NodeStatus) bool {
 	token := o.Annotations[tokenAnnotation]
+	return s.Thing.Token == "" && p.isLeft(o) || p.Owns(o) && token != "" && (token == s.Thing.Token || s.Thing.Token == "")
+}
+
+// isLeft reports whether a Secret has the outcome of a thing that a former owner has left.
+func (p *Plan) isLeft(o *corev1.Secret) bool {
 	m, marked := markOf(o)
-	free := metav1.GetControllerOfNoCopy(o) == nil && (!marked || p.succeeds(m))
-	return token != "" && (p.Owns(o) && (token == s.Thing.Token || s.Thing.Token == "") || free && s.Thing.Token == "")
+	return o.Annotations[tokenAnnotation] != "" && metav1.GetControllerOfNoCopy(o) == nil && (!marked || p.succeeds(m))
 }
 
 func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error {
@@ -143,8 +156,14 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 		o.Data[name] = []byte(value)
 	}
 	is, err := secrets.Get(ctx, key.Name)
-	if err == nil && is.Annotations[tokenAnnotation] != s.Thing.Token {
+	switch {
+	case err != nil || is.Annotations[tokenAnnotation] == s.Thing.Token:
+	case !p.isLeft(is):
 		err = p.mayTake(is, nil, "Secret")
+	case is.DeletionTimestamp != nil: // its thing is gone, because there is one of a name at a time
+		if is, err = p.unguard(ctx, secrets, is); err == nil && len(is.Finalizers) > 0 {
+			err = p.mayTake(is, nil, "Secret")
+		}
 	}
 	if err == nil || apierrors.IsNotFound(err) {
 		is, err = secrets.Ensure(ctx, o)
@@ -182,10 +201,7 @@ func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {
 		if slices.Contains(is.Finalizers, outcomeFinalizer) {
-			var patch []byte
-			if patch, err = p.withoutReference(is, nil); err == nil {
-				is, err = secrets.Patch(ctx, key.Name, types.MergePatchType, patch)
-			}
+			is, err = p.unguard(ctx, secrets, is)
 		}
 		if err == nil && is.DeletionTimestamp == nil {
 			err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})

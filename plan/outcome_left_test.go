@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -106,5 +107,58 @@ func TestOutcomeThatNobodyKeeps(t *testing.T) {
 	s.end(describe)
 	if o, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent")); !apierrors.IsNotFound(err) {
 		t.Errorf("the Secret is left with the finalizers %q: %v", o.Finalizers, err)
+	}
+}
+
+// The outcome that a former owner has left does not stand in the way of the next owner's, whose thing is
+// another one: also if somebody deletes the Secret, or if the first creation was not answered.
+func TestOutcomeOfAFormerOwner(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
+			s := newStubborn(t, true)
+			s.finalizers(keeper)
+			far := newBank(t)
+			things := far.things(s.op)
+			describe := func(p *plan.Plan) {
+				plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil })
+			}
+			s.ok(s.converge(describe))
+			s.outcomeFinalizers(1)
+			s.finalizers() // by hand, so that nobody cleans up
+			s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
+			s.ok(s.op.shops.UntilGone(s.soon(), "stubborn"))
+			_, err := far.ask(s.soon(), "DELETE", "rent", nil)
+			s.ok(err)
+			name := plan.OutcomeName("Account", "rent")
+			was, err := s.op.secrets.Get(s.soon(), name)
+			s.ok(err)
+			if deleted {
+				s.ok(s.op.secrets.Delete(s.soon(), name))
+			}
+			s.create("stubborn")
+			s.finalizers(keeper)
+			things = far.things(s.op)
+			things.Idempotent = true
+			create, fails := things.Create, true
+			things.Create = func(ctx context.Context, r plan.Ref, want *account) (*account, error) {
+				if fails {
+					fails = false
+					return nil, errors.New("no answer")
+				}
+				return create(ctx, r, want)
+			}
+			s.ok(s.converge(describe))
+			is, err := s.op.secrets.Get(s.soon(), name)
+			s.ok(err)
+			if string(is.Data["secret"]) == string(was.Data["secret"]) || is.DeletionTimestamp != nil || len(is.Finalizers) != 1 {
+				t.Errorf("the secret is %q, was %q; deleted %v, finalizers %q",
+					is.Data["secret"], was.Data["secret"], is.DeletionTimestamp, is.Finalizers)
+			}
+			s.end(describe)
+			if o, err := s.op.secrets.Get(s.soon(), name); !apierrors.IsNotFound(err) {
+				t.Errorf("the Secret is left with the finalizers %q: %v", o.Finalizers, err)
+			}
+		})
 	}
 }
