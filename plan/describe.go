@@ -30,9 +30,10 @@ type Plan struct {
 	// once. It leaves marked objects to [Plan.Delete], so set Marks if the Cleanup waits for
 	// something that needs the objects. The controller needs a [Marked] source for each kind
 	// in place of Owns. Programs that follow owner references, such as kubectl tree, do not
-	// see the objects. An owner that is deleted with the option to orphan its children does
-	// not keep marked objects: the garbage collector ends that option as soon as there is no
-	// owner reference.
+	// see the objects. For owners that are deleted with the option to orphan their children, the
+	// plan makes an empty Secret with an owner reference, in the owner's namespace or in that of
+	// the client: see [Plan.Orphans]. So the operator needs the rights that manifest.Keeps gives
+	// for Secrets.
 	Marks bool
 
 	owner       metav1.Object

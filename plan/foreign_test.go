@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
@@ -111,36 +115,66 @@ func TestObjectMadeAgainUnrecorded(t *testing.T) {
 	}
 }
 
-// An owner that is deleted with the option to orphan leaves its children.
+// An owner that is deleted with the option to orphan leaves its children and things: whoever sees it
+// first, and also if a step fails meanwhile. Without the option all but the retained ones are deleted.
 func TestOrphanedDeletion(t *testing.T) {
-	s := newScene(t)
-	s.must(s.run(func(p *Plan) { s.add(p, "b", s.add(p, "a")) }))
-	s.garden().Finalizers = append(s.garden().Finalizers, metav1.FinalizerOrphanDependents)
-	action, err := s.plan().Delete(s.ctx)
-	if err != nil || action != controller.Done || s.plant("a") == nil || s.plant("b") == nil {
-		t.Errorf("plants %v, %v %v", s.plants(), action, err)
+	for _, marks := range []bool{false, true} {
+		for _, first := range []string{"nobody", "the operator", "the collector", "the collector, and the operator fails"} {
+			t.Run(fmt.Sprintf("marks %v, %s", marks, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t)
+					things := s.shed.things()
+					describe := func(p *Plan) {
+						p.Marks = marks
+						s.add(p, "b", s.add(p, "a"), s.step(p, things, "c"))
+						s.add(p, "kept").Retain()
+					}
+					s.turns(describe)
+					time.Sleep(time.Hour)
+					s.turns(describe)
+					want := "a b kept, tools [c]"
+					switch first {
+					case "nobody":
+						want = "kept, tools []"
+					case "the operator":
+						s.garden().Finalizers = append(s.garden().Finalizers, metav1.FinalizerOrphanDependents)
+					default:
+						s.orphan()
+					}
+					if strings.HasSuffix(first, "fails") {
+						s.killAt = 8
+						p := s.plan()
+						describe(p)
+						_, _ = p.Delete(s.ctx)
+						s.calm()
+						s.ctx, s.gardens, s.handle = s.process(t.Context())
+						things = s.shed.things()
+					}
+					s.remove(describe)
+					if got := fmt.Sprint(strings.Join(s.plants(), " "), ", tools ", s.shed.names()); got != want {
+						t.Errorf("there is %s, want %s", got, want)
+					}
+					for path, o := range s.all {
+						if strings.Contains(path, "/secrets/") && (want[0] == 'a' || len(o.GetOwnerReferences()) == 0) {
+							t.Errorf("the witness is left: %s %+v", path, o)
+						}
+					}
+					s.kill()
+				})
+			})
+		}
 	}
 }
 
-// The garbage collector ends the option to orphan at once if no object has an owner reference. So what
-// happens to the objects of a plan with Marks does not depend on who sees the owner first.
-func TestOrphanedDeletionOfMarks(t *testing.T) {
-	for _, orphans := range []bool{false, true} {
-		s := newScene(t)
-		describe := func(p *Plan) {
-			p.Marks = true
-			s.add(p, "b", s.add(p, "a"))
-			s.add(p, "kept").Retain()
-		}
-		s.must(s.run(describe))
-		if orphans {
-			s.garden().Finalizers = append(s.garden().Finalizers, metav1.FinalizerOrphanDependents)
-		}
-		p := s.plan()
-		describe(p)
-		action, err := p.Delete(s.ctx)
-		if got := s.plants(); err != nil || action != controller.Done || !slices.Equal(got, []string{"kept"}) {
-			t.Errorf("with the finalizer: %v, plants %v, %v %v", orphans, got, action, err)
-		}
+// A plan that has failed to make its witness says so, and does not take somebody else's Secret.
+func TestForeignWitness(t *testing.T) {
+	s := newScene(t)
+	describe := func(p *Plan) { p.Marks = true; s.add(p, "a") }
+	at := s.plan().witness()
+	path := "/api/v1/namespaces/default/secrets/" + at.ObjectName
+	s.all[path] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: at.ObjectName, UID: "uid-theirs"}}
+	if err := s.run(describe); !errors.Is(err, kube.ErrTaken) || s.garden().Status.Witness != "" {
+		t.Errorf("got %v, the witness is %q", err, s.garden().Status.Witness)
 	}
+	s.is("a", Ready, "")
 }

@@ -45,15 +45,17 @@ type kept struct {
 func InSecret(secrets kube.Resource[corev1.Secret]) Keeper { return inSecret{secrets} }
 
 // OutcomeName returns the name of the Secret that has the outcome of a thing.
-func OutcomeName(kind, thing string) string {
+func OutcomeName(kind, thing string) string { return secretName("outcome", kind, thing) }
+
+func secretName(of, kind, name string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(kind+"-"+thing))
-	sum := sha256.Sum256([]byte(kind + "/" + thing))
-	return "outcome-" + strings.Trim(clean[:min(len(clean), 200)], "-") + "-" + hex.EncodeToString(sum[:4])
+	}, strings.ToLower(kind+"-"+name))
+	sum := sha256.Sum256([]byte(kind + "/" + name))
+	return of + "-" + strings.Trim(clean[:min(len(clean), 200)], "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
 // tokenAnnotation tells of which thing a Secret has the outcome: there may have been

@@ -21,8 +21,8 @@ import (
 
 // Delete deletes the objects of the plan backwards: an object is deleted after all that
 // were made with its help. It is the Cleanup of a controller, and asks to be called again
-// until all is done. If the owner is deleted with the option to orphan its children, the
-// objects with owner references stay. If the owner is deleted in the foreground, the
+// until all is done. If the owner is deleted with the option to orphan its children, all
+// objects and things stay: see [Plan.Orphans]. If the owner is deleted in the foreground, the
 // garbage collector deletes the objects with owner references at once, in no order,
 // whatever the Cleanup waits for. It leaves the objects of a plan with Marks to Delete.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
@@ -31,10 +31,25 @@ func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 		r.crew.wait()
 		r.scratch.release(p.nodes)
 	}()
+	orphans, err := p.Orphans(ctx)
+	if err != nil {
+		return controller.Done, fmt.Errorf("see whether the owner orphans its children: %w", err)
+	}
 	var all []*record
+	known := true
 	for _, rec := range slices.Clone(r.inventory.records) {
-		if rec.Kind != "" {
-			all = append(all, rec)
+		if rec.Kind == "" {
+			continue
+		}
+		all = append(all, rec)
+		if orphans && rec.Undo != undoOrphan {
+			rec.Undo, known = undoOrphan, false
+		}
+	}
+	if !known {
+		// The first object that is left to others is no witness any more.
+		if err := r.store(ctx); err != nil {
+			return controller.Done, err
 		}
 	}
 	for _, n := range p.nodes {
@@ -43,6 +58,11 @@ func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	failed := r.leave(ctx, all)
 	left := slices.ContainsFunc(r.inventory.records, func(rec *record) bool { return rec.Kind != "" })
 	if !left && len(failed) == 0 {
+		if orphans {
+			if err := p.dismiss(ctx); err != nil {
+				return controller.Done, err
+			}
+		}
 		p.Monitor.Forget(p.owner)
 		return controller.Done, nil // the status goes with the owner
 	}
@@ -92,7 +112,7 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 	for {
 		for _, i := range next {
 			rec := all[i]
-			if rec.node != nil && rec.node.makes(rec.NodeStatus) {
+			if rec.node != nil && rec.node.makes(rec.NodeStatus) && rec.Undo != undoOrphan {
 				rec.Undo = rec.node.undo()
 			}
 			rec.enter(Deleting, "", r.now)
@@ -181,10 +201,7 @@ const removeTries = 5
 // object first, and deletes exactly the state that it has seen. The uid on record does not
 // matter: the process may have ended after it made the object again.
 func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
-	// With Marks the garbage collector has no references to remove, and ends the option to orphan at
-	// once. What happens must not depend on who sees the owner first.
-	orphans := !p.Marks && slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
-	retains := s.Undo == undoRetain || orphans
+	retains := s.Undo == undoRetain || s.Undo == undoOrphan
 	if s.Thing != nil {
 		return p.removeThing(ctx, s, retains)
 	}

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -88,4 +89,75 @@ func TestChildWithCleanup(t *testing.T) {
 	})
 	s.finalizers()
 	s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
+}
+
+// kubectl delete --cascade=orphan keeps all that a plan with Marks has made, although the garbage collector has
+// ended the option before the operator sees the owner. Without the option all goes, and the witness too.
+func TestOrphanedMarks(t *testing.T) {
+	for _, how := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+	} {
+		t.Run(string(how), func(t *testing.T) {
+			s := newStubborn(t, true)
+			s.finalizers(keeper)
+			far := newBank(t)
+			things := far.things(s.op)
+			describe := func(p *plan.Plan) {
+				p.Marks = true
+				plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil })
+				plan.Object(p, "child", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+					return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "child"}}, nil
+				})
+			}
+			s.ok(s.converge(describe))
+			witnesses := func() (names []string) {
+				for o, err := range s.op.secrets.List(s.soon()) {
+					s.ok(err)
+					if strings.HasPrefix(o.Name, "plan-") {
+						names = append(names, o.Name)
+					}
+				}
+				return names
+			}
+			kubetest.Eventually(t, "the collector knows the witness", func() error {
+				if len(witnesses()) != 1 {
+					return fmt.Errorf("there are the witnesses %q", witnesses())
+				}
+				return nil
+			})
+			s.ok(s.op.shops.Delete(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
+			kubetest.Eventually(t, "the collector has done its work", func() error {
+				o, err := s.op.shops.Get(s.soon(), "stubborn")
+				s.ok(err)
+				if how == metav1.DeletePropagationBackground || len(o.Finalizers) == 1 && o.Finalizers[0] == keeper {
+					return nil
+				}
+				return fmt.Errorf("the owner has the finalizers %q", o.Finalizers)
+			})
+			kubetest.Eventually(t, "the plan is deleted", func() error {
+				shop, err := s.op.shops.Get(s.soon(), "stubborn")
+				s.ok(err)
+				p := plan.New(s.op.shops, shop, &shop.Status.Status)
+				describe(p)
+				action, err := p.Delete(s.soon())
+				if err == nil && action != controller.Done {
+					err = fmt.Errorf("%+v", shop.Status)
+				}
+				return err
+			})
+			s.finalizers()
+			s.ok(s.op.shops.UntilGone(s.soon(), "stubborn"))
+			kubetest.Eventually(t, "the witness is gone", func() error {
+				if len(witnesses()) > 0 {
+					return fmt.Errorf("there are the witnesses %q", witnesses())
+				}
+				return nil
+			})
+			_, accounts := far.count()
+			_, err := s.op.secrets.Get(s.soon(), "child")
+			if want := how == metav1.DeletePropagationOrphan; (err == nil) != want || (accounts == 1) != want {
+				t.Errorf("there are %d accounts; the child: %v", accounts, err)
+			}
+		})
+	}
 }

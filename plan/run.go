@@ -64,14 +64,17 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	}
 	r := p.begin(ctx)
 	defer r.end()
+	var failed []error
+	if err := p.callWitness(ctx); err != nil {
+		failed = append(failed, err)
+	}
 	r.walk(ctx, g.forward())
 	r.block()
 	now, later := r.inventory.leaving(p.nodes)
 	for rec, waits := range later {
 		rec.enter(Deleting, waitingFor(waits), r.now)
 	}
-	failed := r.leave(ctx, now)
-	return r.conclude(ctx, failed, true)
+	return r.conclude(ctx, append(failed, r.leave(ctx, now)...), true)
 }
 
 // graph checks the description.

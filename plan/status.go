@@ -27,6 +27,8 @@ type Status struct {
 	Since metav1.Time `json:"since,omitzero" crd:"column=Since,columnType=date"`
 	// Nodes of the plan, and objects of nodes that have left it and are not deleted yet.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
+	// Witness is the uid of a Secret of a plan with Marks: see Plan.Marks.
+	Witness types.UID `json:"witness,omitempty"`
 }
 
 // NodeStatus tells about a node, and identifies its object or thing.
@@ -54,7 +56,7 @@ type NodeStatus struct {
 	// Orphans are the labels of the pods of a StatefulSet that is being replaced. Until it has
 	// taken its pods over, they may belong to nobody.
 	Orphans map[string]string `json:"orphans,omitempty"`
-	// Undo is how the object leaves: see Node.Retain and Node.UntilGone.
+	// Undo is how the object leaves: see Node.Retain, Node.UntilGone and Plan.Orphans.
 	Undo string `json:"undo,omitempty"`
 }
 
@@ -87,6 +89,7 @@ var states = []State{Ready, Waiting, Blocked, Degraded, Failed, Absent, Deleting
 const (
 	undoRetain = "Retain"
 	undoWait   = "UntilGone"
+	undoOrphan = "Orphan" // it is left with all others
 )
 
 // object identifies an object whatever the version of its kind, or a thing.

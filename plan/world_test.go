@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -179,6 +180,11 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 			map[string]any{"name": "plants", "kind": "Plant", "namespaced": true},
 		}})
 	}
+	if r.URL.Path == "/api/v1" {
+		return respond(200, map[string]any{"kind": "APIResourceList", "resources": []any{
+			map[string]any{"name": "secrets", "kind": "Secret", "namespaced": true},
+		}})
+	}
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -204,6 +210,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if code >= 400 {
 		reason := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict}[code]
+		if code == 409 && r.Method == http.MethodPost {
+			reason = metav1.StatusReasonAlreadyExists
+		}
 		resp = metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason,
 			Message: "refused", Details: &metav1.StatusDetails{Name: "x", Kind: "plants"},
@@ -235,16 +244,23 @@ func (w *world) event(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var e eventsv1.Event
-	var envelope runtime.Unknown // see k8s.io/apimachinery/pkg/runtime/serializer/protobuf
-	if raw, is := bytes.CutPrefix(body, []byte("k8s\x00")); !is {
-		return nil, errors.New("the event is not in protobuf")
-	} else if err := errors.Join(envelope.Unmarshal(raw), e.Unmarshal(envelope.Raw)); err != nil {
+	if err := decode(body, &e); err != nil {
 		return nil, err
 	}
 	if e.Reason != "" {
 		w.events = append(w.events, e.Reason+" "+e.Note)
 	}
 	return respond(201, e)
+}
+
+// decode decodes an object of a built-in kind: see k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+func decode(body []byte, into interface{ Unmarshal(raw []byte) error }) error {
+	var envelope runtime.Unknown
+	raw, is := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if !is {
+		return errors.New("the object is not in protobuf")
+	}
+	return errors.Join(envelope.Unmarshal(raw), into.Unmarshal(envelope.Raw))
 }
 
 // calm lets everything succeed.
@@ -262,6 +278,9 @@ func (w *world) unanswered() bool {
 func (w *world) serve(r *http.Request, body []byte) (int, any) {
 	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
 	o := w.all[path]
+	if strings.Contains(path, "/secrets") {
+		return w.secret(r, path, body)
+	}
 	switch {
 	case r.Method == http.MethodGet && o == nil, r.Method == http.MethodDelete && o == nil:
 		return 404, nil
@@ -295,6 +314,40 @@ func (w *world) serve(r *http.Request, body []byte) (int, any) {
 		return w.delete(path, body)
 	}
 	return 405, nil
+}
+
+// secret serves the witnesses of plans with Marks.
+func (w *world) secret(r *http.Request, path string, body []byte) (int, any) {
+	o := w.all[path]
+	switch {
+	case r.Method == http.MethodPost:
+		var sent corev1.Secret
+		if decode(body, &sent) != nil {
+			return 400, nil
+		}
+		if path += "/" + sent.Name; w.all[path] != nil {
+			return 409, nil
+		}
+		w.touch(&sent)
+		sent.APIVersion, sent.Kind, sent.Namespace, sent.UID = "v1", "Secret", "default", types.UID("uid-secret-"+sent.ResourceVersion)
+		w.all[path] = &sent
+		return 201, &sent
+	case o == nil:
+		return 404, nil
+	case r.Method == http.MethodDelete:
+		delete(w.all, path)
+	}
+	return 200, o
+}
+
+// orphan plays the garbage collector and an owner that is deleted with the option to orphan.
+func (w *world) orphan() {
+	for _, o := range w.all {
+		if _, is := o.(*garden); !is {
+			o.SetOwnerReferences(nil)
+			w.touch(o)
+		}
+	}
 }
 
 func (w *world) apply(path string, body []byte) (int, any) {

@@ -112,7 +112,7 @@ func (r *run) enterNew() {
 // has an earlier one. It is 0 unless they differ only in the details of nodes that have just
 // begun to wait.
 func (s *Status) detailsLeft(was *Status, now time.Time) (left time.Duration) {
-	same := len(s.Nodes) == len(was.Nodes) && s.ReadyNodes == was.ReadyNodes &&
+	same := len(s.Nodes) == len(was.Nodes) && s.ReadyNodes == was.ReadyNodes && s.Witness == was.Witness &&
 		slices.EqualFunc(s.Conditions, was.Conditions, func(a, b metav1.Condition) bool {
 			a.Message = b.Message
 			return a == b

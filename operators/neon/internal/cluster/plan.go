@@ -165,6 +165,17 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
 	}
 	p, _ := op.children(ctx, c)
+	orphans, err := p.Orphans(ctx)
+	if err != nil {
+		return controller.Done, err
+	}
+	if orphans {
+		action, err := p.Delete(ctx)
+		if err == nil && action == controller.Done {
+			op.Clients.Forget(kube.KeyOf(c))
+		}
+		return action, err
+	}
 	if settled, err := op.settleVolumes(ctx, c, p); err != nil || !settled {
 		return controller.After(time.Second), err
 	}

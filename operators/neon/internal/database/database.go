@@ -48,7 +48,11 @@ func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 		},
 		Cleanup: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
 			all := op.children(d)
-			if err := op.handDown(ctx, d, all); err != nil {
+			orphans, err := all.Orphans(ctx)
+			if err == nil && !orphans {
+				err = op.handDown(ctx, d, all)
+			}
+			if err != nil {
 				return controller.Done, err
 			}
 			return all.Delete(ctx)

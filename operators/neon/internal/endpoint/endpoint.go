@@ -208,8 +208,12 @@ func (op *Operator) cleanup(ctx context.Context, e *api.NeonEndpoint) (controlle
 	if err != nil {
 		return controller.Done, err
 	}
+	orphans, err := all.Orphans(ctx)
+	if err != nil {
+		return controller.Done, err
+	}
 	action, err := all.Delete(ctx)
-	if err == nil && action == controller.Done && op.Issued != nil {
+	if err == nil && action == controller.Done && op.Issued != nil && !orphans {
 		err = cluster.ForgetIssued(ctx, op.Secrets.In(e.Namespace), computeName(e))
 	}
 	if err == nil && action == controller.Done {
