@@ -133,6 +133,9 @@ type claim struct {
 	stored bool
 	// recorded says that the owner's status has the claim.
 	recorded bool
+	// task identifies what a Job is to do, and done says that it is complete.
+	task string
+	done bool
 }
 
 // answer is the result of fetch.
@@ -155,6 +158,8 @@ type answer struct {
 	orphans map[string]string
 	// deleted says that a thing was deleted and is to be created as another one.
 	deleted bool
+	// done says that a Job is complete and gone.
+	done bool
 }
 
 // verdict is how a node judges an answer.

@@ -30,7 +30,7 @@
 // the words for things outside the cluster, step.go creates and changes a thing, target.go
 // gives the calls their turns, sight.go remembers a thing until it is due, and keeper.go
 // keeps outcomes in Secrets. whose.go says whose a thing is. immutable.go answers refused
-// changes, and orphan.go looks after pods that a replacement has orphaned. inventory.go knows all
+// changes, orphan.go looks after pods that a replacement has orphaned, and job.go knows which Jobs have run. inventory.go knows all
 // objects and things that were ever made, and leave.go deletes those that are no longer
 // wanted, in a version that version.go finds, and witness.go sees whether they stay. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status, and write.go says when that is written. tree.go, graphtext.go and follow.go show
@@ -112,6 +112,9 @@
 // If a process ends while its request to create an object is on the way, and the owner is
 // deleted before the server has executed that request, an object with an owner reference
 // is left to the garbage collector, and a marked object stays.
+//
+// A Job that is complete and gone is not run again. If its ttlSecondsAfterFinished is so short that it is
+// gone before the plan sees that it is complete, it is. Nodes that need it get it as it was wanted.
 //
 // A change that the server refuses as immutable is answered as [Node.OnImmutable] says.
 package plan

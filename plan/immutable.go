@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -76,7 +75,7 @@ func (n *node) onImmutable() Replacement {
 		return n.replacement
 	case n.isStatefulSet():
 		return Orphan
-	case n.kind.Group == batchv1.GroupName && n.kind.Kind == "Job" && !n.retain:
+	case n.isJob() && !n.retain:
 		return Recreate
 	}
 	return Report
@@ -108,7 +107,7 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 		return answer{}, n.report(refused, "", c.key)
 	case Orphan:
 		how = metav1.DeletePropagationOrphan
-		set, err := statefulSetOf(live)
+		set, err := as[appsv1.StatefulSet](live)
 		if err == nil {
 			err = n.orphan(ctx, c.key, set, refused)
 		}
@@ -195,7 +194,7 @@ func causes(refused error) []metav1.StatusCause {
 // orphan prepares a StatefulSet for its replacement. It returns an error if its pods would
 // be lost, or its volumes cannot be as wanted.
 func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, is *appsv1.StatefulSet, refused error) error {
-	want, err := statefulSetOf(n.wanted)
+	want, err := as[appsv1.StatefulSet](n.wanted)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -138,6 +139,11 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 	}
 	ns := p.owner.GetNamespace()
 	c := &claim{key: kube.KeyOf(o), object: o, marked: p.Marks || n.retain || ns != "" && ns != o.GetNamespace()}
+	if n.isJob() {
+		if c.task, err = taskOf(o); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case o.GetName() == "":
 		return nil, errors.New("the object has no name")
@@ -205,6 +211,11 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	}
 	if n.writes == nil && n.key.Name == "" {
 		return answer{wait: "the name of its object is not known"}, nil
+	}
+	if c.done {
+		if _, err := n.read(ctx, c.key); apierrors.IsNotFound(err) {
+			return answer{got: n.wanted, done: true}, nil
+		}
 	}
 	err := n.mayTake(ctx, c)
 	switch {
@@ -326,11 +337,18 @@ func (n *objectNode[T]) keep(a answer, r *record, _ time.Time, v *verdict) {
 		return
 	}
 	n.live = is
+	if a.done {
+		v.Phase = ready.Ready
+		return
+	}
+	if n.isJob() && r.built && isComplete(is) {
+		r.Done = n.claim.task
+	}
 	if r.built {
 		r.UID = any(n.live).(metav1.Object).GetUID()
 	}
 	if len(r.Orphans) > 0 {
-		if set, err := statefulSetOf(n.live); err == nil && hasAdopted(set) {
+		if set, err := as[appsv1.StatefulSet](n.live); err == nil && hasAdopted(set) {
 			r.Orphans = nil
 		}
 	}

@@ -27,20 +27,20 @@ func orphansOf(set *appsv1.StatefulSet) map[string]string {
 	return set.Spec.Template.Labels
 }
 
-// statefulSetOf returns an object of any Go type as a StatefulSet.
-func statefulSetOf(o any) (*appsv1.StatefulSet, error) {
-	if set, ok := o.(*appsv1.StatefulSet); ok {
-		return set, nil
+// as returns an object of any Go type as one of another type.
+func as[T any](o any) (*T, error) {
+	if is, ok := o.(*T); ok {
+		return is, nil
 	}
-	set := new(appsv1.StatefulSet)
+	is := new(T)
 	raw, err := json.Marshal(o)
 	if err == nil {
-		err = json.Unmarshal(raw, set)
+		err = json.Unmarshal(raw, is)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the StatefulSet: %w", err)
+		return nil, fmt.Errorf("read the object as a %T: %w", *is, err)
 	}
-	return set, nil
+	return is, nil
 }
 
 // hasAdopted reports that a StatefulSet has taken its pods over: its controller does that

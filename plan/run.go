@@ -150,6 +150,10 @@ func (r *run) know(n *node) {
 	n.claim.late = n.isLate(n.record.NodeStatus, r.now)
 	n.claim.orphans = len(n.record.Orphans) > 0
 	n.claim.known = n.record.UID != ""
+	if n.record.Done != n.claim.task {
+		n.record.Done = ""
+	}
+	n.claim.done = n.record.Done != ""
 }
 
 // settled returns the answer about a node whose object is as it should be.

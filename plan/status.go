@@ -56,6 +56,8 @@ type NodeStatus struct {
 	// Orphans are the labels of the pods of a StatefulSet that is being replaced. Until it has
 	// taken its pods over, they may belong to nobody.
 	Orphans map[string]string `json:"orphans,omitempty"`
+	// Done identifies what a Job was to do that is complete. It is not run again when it is gone.
+	Done string `json:"done,omitempty"`
 	// Undo is how the object leaves: see Node.Retain, Node.UntilGone and Plan.Orphans.
 	Undo string `json:"undo,omitempty"`
 }

@@ -139,7 +139,7 @@ func (s *NodeStatus) same(o *NodeStatus) bool { return s.sameBut(o) && slices.Eq
 
 // sameBut reports that two records differ at most in their states, messages, uids and needs.
 func (s *NodeStatus) sameBut(o *NodeStatus) bool {
-	return s.Name == o.Name && s.object() == o.object() && s.APIVersion == o.APIVersion && s.Undo == o.Undo &&
+	return s.Name == o.Name && s.object() == o.object() && s.APIVersion == o.APIVersion && s.Undo == o.Undo && s.Done == o.Done &&
 		s.Since.Equal(&o.Since) && maps.Equal(s.Orphans, o.Orphans) && s.Thing.same(o.Thing)
 }
 
