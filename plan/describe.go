@@ -83,9 +83,9 @@ type node struct {
 	untilGone bool
 	// endCall ends a call of a step that goes on until the creation; nil: there is none.
 	endCall func()
-	// replacement is empty if the default holds.
-	replacement Replacement
-	typed       typed
+	// replacement is empty if the default holds, and so is onLost.
+	replacement, onLost Replacement
+	typed               typed
 	progress
 }
 
@@ -150,8 +150,9 @@ type answer struct {
 	later bool
 	// again is the time after which to look again; 0: not before a change is seen.
 	again time.Duration
-	// create says that a thing is not there and may be created as soon as that is recorded.
-	create bool
+	// create says that a thing is not there and may be created as soon as that is recorded, and
+	// lost that it was there.
+	create, lost bool
 	// refused says that the creation was refused, so that it has had no effect.
 	refused bool
 	// orphans are the labels of pods to record before they are orphaned.

@@ -2,10 +2,13 @@ package plan
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pintle-go/pintle/event"
 )
 
 // The outcome of a thing that was made and has lost its record is read from the thing before
@@ -61,4 +64,65 @@ func TestDeletionBeforeTheOutcome(t *testing.T) {
 		}
 		s.kill()
 	})
+}
+
+// A thing that somebody has deleted in the target is created again with an event, or is an error until it
+// is there again, as the node says. A thing that the plan has deleted itself is created again without either.
+func TestLostThing(t *testing.T) {
+	for _, answer := range []Replacement{"", Recreate, Report} {
+		t.Run(string(answer), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				recorder := &event.Recorder{Client: s.gardens.Client(), Controller: "example.com/gardener"}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- recorder.Run(ctx) }()
+				monitor, things := NewMonitor(recorder, nil), s.shed.things()
+				describe := func(p *Plan) {
+					p.Monitor = monitor
+					if n := s.step(p, things, "a"); answer != "" {
+						n.OnLost(answer)
+					}
+				}
+				s.turns(describe)
+				time.Sleep(10 * time.Minute)
+				s.turns(func(p *Plan) { p.Knows(things) })
+				s.turns(describe)
+				time.Sleep(10 * time.Minute)
+				tools := slices.Clone(s.shed.tools)
+				s.shed.tools = nil
+				things = s.shed.things() // another process
+				if answer == Report {
+					for range 3 {
+						if err := s.run(describe); err == nil {
+							t.Error("the run succeeds")
+						}
+						s.is("a", Failed, "Tool a was there and is gone: restore it in the target")
+						time.Sleep(10 * time.Minute)
+					}
+					s.shed.tools = tools
+				}
+				s.turns(describe)
+				s.is("a", Ready, "")
+				time.Sleep(time.Minute)
+				s.mu.Lock()
+				told := slices.Contains(s.events, "ThingLost a: Tool a was there and is gone: another one is created")
+				n := 0
+				for _, e := range s.events {
+					if strings.HasPrefix(e, "ThingLost") {
+						n++
+					}
+				}
+				s.mu.Unlock()
+				if want := answer != Report; told != want || n > 1 || (s.shed.made == 2) == want {
+					t.Errorf("the events are %q; %d tools were made", s.events, s.shed.made)
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				s.kill()
+			})
+		})
+	}
 }

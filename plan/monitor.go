@@ -16,7 +16,8 @@ import (
 // sets as [Plan.Monitor]. Java Operator SDK and kro have no counterpart.
 //
 // Events are recorded on the owner, for transitions only: when it becomes ready, and when it
-// is no longer ready; when a node fails or is degraded, and when such a node is ready again.
+// is no longer ready; when a node fails or is degraded, and when such a node is ready again. One more
+// tells that a thing was there, is gone, and is created again.
 //
 // The metrics are, with the kind of the owner as in Shop.example.com:
 //
@@ -115,6 +116,13 @@ func (m *Monitor) glimpse(s *Status) glimpse {
 		g.ready = &ready
 	}
 	return g
+}
+
+// lost tells that a thing was there and is created again.
+func (m *Monitor) lost(of metav1.Object, s NodeStatus) {
+	if owner, ok := of.(event.Object); ok && m != nil && m.events != nil {
+		m.events.Warning(owner, "ThingLost", "%s: %s %s was there and is gone: another one is created", s.Name, s.Kind, s.ObjectName)
+	}
 }
 
 // saw takes a status that was stored.

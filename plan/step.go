@@ -26,7 +26,7 @@ import (
 // uncertain whether there is a thing. Then the thing is observed until it appears, and
 // created again only when that makes no second one: see [Things.Idempotent] and
 // [Things.Settle]. The deletion of a thing waits for the same time. A thing that was made and
-// that Observe does not show is created again after Settle at the earliest.
+// Observe does not show is created again after Settle at the earliest: see [Node.OnLost].
 func Step[T any](p *Plan, name string, things *Things[T], build func(Inputs) (*T, error)) *Node[T] {
 	exists := func(*T) ready.State { return ready.State{Phase: ready.Ready} }
 	whole := new(struct {
@@ -133,6 +133,12 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case t.isHidden(thing, asked):
 		return answer{wait: t.hides(thing), again: max(time.Second, min(soonest, time.Until(t.hiddenUntil(thing))))}, nil
 	}
+	// The plan may have deleted it itself, when its node had left.
+	lost := thing.Made && c.record.State != Deleting && (last == nil || !last.ended)
+	if lost && n.onLost == Report {
+		return answer{again: t.retryIn(c.record)}, fmt.Errorf("%s %s was there and is gone: restore it in %s; "+
+			"the plan creates no other one, because the node is to report its loss", t.Kind, ref.Name, t.target())
+	}
 	if k.taken {
 		return answer{}, fmt.Errorf("create %s %s: there is another outcome in the place of its own: %w", t.Kind, ref.Name, kube.ErrTaken)
 	}
@@ -145,7 +151,22 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	}
 	// The call keeps its place at the target until the creation.
 	ends = false
-	return answer{create: true, wait: "about to be created"}, nil
+	return answer{create: true, lost: lost, wait: "about to be created"}, nil
+}
+
+// OnLost sets how a step answers that its thing was there and is gone, because somebody has deleted it
+// in the target. With [Recreate], the default, the plan creates another one, and its [Monitor] makes
+// the event ThingLost. With [Report] the node fails until the thing is there again: for things whose
+// data a new one would not have.
+func (n *Node[T]) OnLost(r Replacement) *Node[T] {
+	switch {
+	case !n.outside:
+		n.plan.wrong(fmt.Errorf("%w: %q is no step: a deleted object is created again", errGraph, n.name))
+	case r != Report && r != Recreate:
+		n.plan.wrong(fmt.Errorf("%w: %q answers the loss of its thing by %q: want Report or Recreate", errGraph, n.name, r))
+	}
+	n.onLost = r
+	return n
 }
 
 // retryIn returns the time after which an observation that has failed is repeated. It is the

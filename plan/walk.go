@@ -125,6 +125,9 @@ func (r *run) enter(ctx context.Context, intents, outcomes []*node) {
 			r.fail(n, fmt.Errorf("record what is about to be created: %w", err))
 			continue
 		}
+		if n.answer != nil && n.answer.lost {
+			r.plan.Monitor.lost(r.plan.owner, n.record.NodeStatus)
+		}
 		r.ask(ctx, n)
 	}
 	for _, n := range outcomes {
