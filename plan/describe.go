@@ -81,6 +81,7 @@ type node struct {
 	within    time.Duration
 	retain    bool
 	untilGone bool
+	displaces bool // see Node.DeleteBeforeCreate
 	// endCall ends a call of a step that goes on until the creation; nil: there is none.
 	endCall func()
 	// replacement is empty if the default holds, and so is onLost.

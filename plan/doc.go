@@ -32,7 +32,8 @@
 // keeps outcomes in Secrets. whose.go says whose a thing is. immutable.go answers refused
 // changes, orphan.go looks after pods that a replacement has orphaned, and job.go knows which Jobs have run. inventory.go knows all
 // objects and things that were ever made, and leave.go deletes those that are no longer
-// wanted, in a version that version.go finds, and witness.go sees whether they stay. pause.go is about paused owners. status.go keeps all of it in the owner's
+// wanted, in a version that version.go finds; circle.go says which of them stand in the way of others,
+// and witness.go sees whether all stay. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status, and write.go says when that is written. tree.go, graphtext.go and follow.go show
 // the status to people, and monitor.go makes events and metrics. Package
 // [github.com/pintle-go/pintle/plan/page] shows plans in a browser.

@@ -311,7 +311,7 @@ func (r *record) leaves() bool {
 //
 // The object of a node that has left may be wanted by a node of another name that was not
 // built yet: then it stays. It also stays while an object that was made with its help was
-// not applied without it.
+// not applied without it, unless a node displaces it.
 func (inv *inventory) leaving(nodes []*node) (now []*record, later map[*record][]string) {
 	later = make(map[*record][]string)
 	unbuilt := make(map[object][]string)
@@ -344,7 +344,7 @@ func (inv *inventory) leaving(nodes []*node) (now []*record, later map[*record][
 			if !r.leaves() || later[r] != nil {
 				continue
 			}
-			if waits := holders(r); len(waits) > 0 {
+			if waits := holders(r); len(waits) > 0 && !r.isDisplaced(nodes) {
 				later[r], more = waits, true
 			} else {
 				now = append(now, r)

@@ -72,7 +72,7 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	r.block()
 	now, later := r.inventory.leaving(p.nodes)
 	for rec, waits := range later {
-		rec.enter(Deleting, waitingFor(waits), r.now)
+		rec.enter(Deleting, waitingFor(waits)+r.circle(rec, later), r.now)
 	}
 	return r.conclude(ctx, append(failed, r.leave(ctx, now)...), true)
 }
