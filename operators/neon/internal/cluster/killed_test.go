@@ -18,7 +18,7 @@ import (
 // watched returns a transport whose requests the assassin sees, if there is one.
 func (w *world) watched(to http.RoundTripper) http.RoundTripper {
 	if w.assassin == nil {
-		return to
+		return refusal{w, to}
 	}
 	return seen{w.assassin, to}
 }

@@ -36,7 +36,8 @@ type keeperNodes struct {
 func (op *Operator) safekeepers(
 	ctx context.Context, p *plan.Plan, c *api.NeonCluster, on basis,
 ) keeperNodes {
-	ids, numbers := keysOf(safekeeperIDs(c))
+	stay := safekeeperIDs(c)
+	ids, numbers := keysOf(append(stay, kept(c, c.Status.Safekeepers, safekeeperName, on.unsettled)...))
 	keys, running := on.keys, on.running
 	state, failed := op.turnOf(ctx, c, on)
 	tokens := plan.Object(p, "safekeeper-tokens", op.Secrets, func(in plan.Inputs) (*corev1.Secret, error) {
@@ -60,19 +61,20 @@ func (op *Operator) safekeepers(
 			is, err := op.StatefulSets.In(want.Namespace).Cached().Get(ctx, want.Name)
 			switch {
 			case apierrors.IsNotFound(err) || err == nil && state.mayChange(numbers[key]):
-				return want, on.logins.exist(ctx, storeLogin(c))
+				return on.settled(c, want), on.logins.exist(ctx, storeLogin(c))
 			case err != nil:
 				return nil, err
 			}
-			return held(want, is), nil
+			return on.settled(c, held(want, is)), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {
+		on.settling(safekeeperName(c.Name, numbers[key]), n)
 		n.Needs(existing(tokens, services.Key(key), on.broker, on.bucket)...).Within(5 * time.Minute)
 		if certificates != nil {
 			n.Needs(certificates.Key(key))
 		}
 	})
 	all := keeperNodes{state: state, sets: sets}
-	all.registered = plan.EachStep(p, "safekeeper-registration", ids, op.safekeeperThings,
+	all.registered = plan.EachStep(p, "safekeeper-registration", ids[:len(stay)], op.safekeeperThings,
 		func(in plan.Inputs, key string) (*registration, error) {
 			return registered(c, numbers[key], sets.Key(key).From(in)), nil
 		},
@@ -110,7 +112,8 @@ type serverNodes struct {
 func (op *Operator) pageservers(
 	ctx context.Context, p *plan.Plan, c *api.NeonCluster, on basis,
 ) serverNodes {
-	ids, numbers := keysOf(pageserverIDs(c))
+	stay := pageserverIDs(c)
+	ids, numbers := keysOf(append(stay, kept(c, c.Status.Pageservers, pageserverName, on.unsettled)...))
 	keys, running := on.keys, on.running
 	files := plan.Each(p, "pageserver-configuration", ids, op.Secrets,
 		func(in plan.Inputs, key string) (*corev1.Secret, error) {
@@ -136,15 +139,16 @@ func (op *Operator) pageservers(
 			}
 			part.authority, part.credentials = on.memberAuthority(c), credentials
 			// The operator deletes the pods when the others have their data.
-			return part.statefulSet(c.Spec.Pageservers.Volume, appsv1.OnDeleteStatefulSetStrategyType), nil
+			return on.settled(c, part.statefulSet(c.Spec.Pageservers.Volume, appsv1.OnDeleteStatefulSetStrategyType)), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {
+		on.settling(pageserverName(c.Name, numbers[key]), n)
 		n.Needs(existing(files.Key(key), services.Key(key), on.broker, running, on.bucket)...).Within(10 * time.Minute)
 		if certificates != nil {
 			n.Needs(certificates.Key(key))
 		}
 	})
 	all := serverNodes{sets: sets}
-	all.registered = plan.EachStep(p, "pageserver-registration", ids, op.nodeThings,
+	all.registered = plan.EachStep(p, "pageserver-registration", ids[:len(stay)], op.nodeThings,
 		func(_ plan.Inputs, key string) (*node, error) {
 			return &node{cluster: kube.KeyOf(c), id: numbers[key], T: upstream.Node{ID: numbers[key]}}, nil
 		}).Do(func(key string, n *plan.Node[node]) {

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -135,11 +134,6 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 		return controller.Done, err
 	}
 	p, security := op.children(ctx, c)
-	if !p.IsPaused() {
-		if settled, err := op.settleVolumes(ctx, c, p); err != nil || !settled {
-			return controller.After(time.Second), err
-		}
-	}
 	was := progress(c)
 	action, err := p.Run(ctx)
 	if err == nil {
@@ -176,16 +170,13 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 		}
 		return action, err
 	}
-	if settled, err := op.settleVolumes(ctx, c, p); err != nil || !settled {
-		return controller.After(time.Second), err
-	}
-	pods, err := op.endMembers(ctx, c, p)
+	stuck := op.settleVolumes(ctx, c, p)
+	pods, err := op.endMembers(ctx, c, p, stuck)
 	if err != nil {
 		return controller.Done, err
 	}
-	if len(pods) > 0 {
-		_, err = inuse.Refuse(ctx, op.Clusters, c, &c.Status.Conditions, "Ending", "the pods of members end, and need the "+
-			"other programs meanwhile: "+strings.Join(pods[:min(len(pods), 5)], ", "))
+	if len(pods)+len(stuck) > 0 {
+		_, err = inuse.Refuse(ctx, op.Clusters, c, &c.Status.Conditions, "Ending", endingText(pods, stuck))
 		return controller.After(2 * time.Second), err
 	}
 	action, err := p.Delete(ctx)
@@ -206,6 +197,10 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
 	p.Knows(op.evacuationThings, op.turnThings, op.rollThings, op.changeThings)
 	refused := settleMembers(c, metav1.Now())
+	var unsettled map[string]error
+	if c.DeletionTimestamp == nil && !p.IsPaused() {
+		unsettled = op.settleVolumes(ctx, c, p)
+	}
 
 	op.guard(p, c)
 	keys := plan.Object(p, "keys", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
@@ -249,7 +244,7 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		return b.deployment(), nil
 	}).Needs(existing(op.certificate(ctx, p, secure, authority, b.about))...).Within(5 * time.Minute)
 
-	all := basis{keys, bucket, brokering, running, secure, authority, given}
+	all := basis{keys, bucket, brokering, running, secure, authority, given, unsettled}
 	keepers := op.safekeepers(ctx, p, c, all)
 	servers := op.pageservers(ctx, p, c, all)
 	changing := op.change(p, c, running, brokering, keepers, servers)
@@ -275,6 +270,24 @@ type basis struct {
 	security                *Certifier
 	authority               *plan.Node[corev1.Secret]
 	logins                  *logins
+	// unsettled are the StatefulSets of members that have left, and why they stay: see settleVolumes.
+	unsettled map[string]error
+}
+
+// settling has the StatefulSet of a member that has left wait, and say why, until what becomes of its volume is
+// settled.
+func (b basis) settling(set string, n *plan.Node[appsv1.StatefulSet]) {
+	if why := b.unsettled[set]; why != nil {
+		n.ReadyWhen(func(*appsv1.StatefulSet) ready.State { return ready.State{Phase: ready.Waiting, Message: why.Error()} })
+	}
+}
+
+// settled returns a StatefulSet with the ownership of its claims that it has at the end, if the member has left.
+func (b basis) settled(c *api.NeonCluster, set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	if b.unsettled[set.Name] != nil {
+		set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted = ending(c)
+	}
+	return set
 }
 
 // memberAuthority names the newest authority that members trust. It is empty for those that call nobody

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/inuse"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -65,43 +67,72 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 	}
 	var r retained
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return fmt.Errorf("read annotation %s of Secret %s: %w", membersAnnotation, keys.Name, err)
+		err = fmt.Errorf("read annotation %s of Secret %s, which must be as it was: %w", membersAnnotation, keys.Name, err)
+		_, failed := inuse.Refuse(ctx, op.Clusters, c, &c.Status.Conditions, "WrongMembers", err.Error())
+		return errors.Join(err, failed)
 	}
 	s.Safekeepers, s.NextSafekeeper = r.Safekeepers, r.NextSafekeeper
 	s.Pageservers, s.NextPageserver = r.Pageservers, r.NextPageserver
 	return nil
 }
 
+// ending returns what becomes of the volumes of members that leave, as the deletion policy says.
+func ending(c *api.NeonCluster) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	if keeps(c) {
+		return appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	}
+	return appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+}
+
+// errUnseen is the reason of a StatefulSet that was changed just now.
+var errUnseen = errors.New("the controller of StatefulSets has not seen yet what becomes of the volume")
+
 // settleVolumes has StatefulSets that are about to be deleted own their claims, or leave them, as the deletion
 // policy says. Before, none owns its claim: the StatefulSet of a safekeeper that somebody deletes would come
-// back with an empty volume, under the id of one that has voted. settleVolumes reports whether all is so: the
-// controller of StatefulSets must have seen the change.
-func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster, p *plan.Plan) (settled bool, err error) {
-	want := appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	if keeps(c) {
-		want = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-	}
-	patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":%q}}}`, want)
-	settled = true
+// back with an empty volume, under the id of one that has voted. settleVolumes returns why that is not so yet, by
+// the names of StatefulSets. These must stay: the controller of StatefulSets must have seen the change.
+func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster, p *plan.Plan) map[string]error {
+	want, unsettled := ending(c), map[string]error{}
 	for _, n := range c.Status.Nodes {
 		if _, left := ofSet(c, n.ObjectName); n.Kind != "StatefulSet" || c.DeletionTimestamp == nil && !left {
 			continue
 		}
 		set, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, n.ObjectName)
-		switch {
-		case apierrors.IsNotFound(err) || err == nil && !p.Owns(set):
+		if err == nil && !p.Owns(set) {
 			continue
+		}
+		if err == nil && ownership(set) != want {
+			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":%q}}}`,
+				set.UID, want)
+			set, err = op.StatefulSets.In(c.Namespace).Patch(ctx, set.Name, types.MergePatchType, patch)
+		}
+		switch {
+		case apierrors.IsNotFound(err):
 		case err != nil:
-			return false, err
+			unsettled[n.ObjectName] = fmt.Errorf("settle what becomes of the volume: %w", err)
+		case set.Status.ObservedGeneration < set.Generation:
+			unsettled[n.ObjectName] = errUnseen
 		}
-		if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; policy == nil || policy.WhenDeleted != want {
-			if set, err = op.StatefulSets.In(c.Namespace).Patch(ctx, set.Name, types.MergePatchType, patch); err != nil {
-				return false, fmt.Errorf("settle what becomes of the volume: %w", err)
-			}
-		}
-		settled = settled && set.Status.ObservedGeneration >= set.Generation
 	}
-	return settled, nil
+	return unsettled
+}
+
+// ownership returns what becomes of the claims of a StatefulSet when it is deleted.
+func ownership(s *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	if policy := s.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
+		return policy.WhenDeleted
+	}
+	return ""
+}
+
+// kept returns the ids of members that have left, and whose StatefulSets stay until their volumes are settled.
+func kept(c *api.NeonCluster, members []api.Member, set func(string, int64) string, unsettled map[string]error) (ids []int64) {
+	for _, m := range members {
+		if unsettled[set(c.Name, m.ID)] != nil {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
 }
 
 // ofSet reports whether a StatefulSet is that of a safekeeper or pageserver of a cluster, and whether the plan

@@ -67,6 +67,7 @@ type world struct {
 	runs     map[string]types.UID // the pods whose programs run
 	modes    map[string]lab.Mode  // of the programs
 	away     map[string]bool      // the programs that are not started
+	refused  atomic.Value         // the name of a StatefulSet whose changes are refused
 	// controllers are the storage controllers, one after the other.
 	controllers []*standin.Controller
 
