@@ -22,8 +22,11 @@ func covered(t reflect.Type) (embedded string) {
 	part, others := all, false
 	for i := range t.NumField() {
 		f, v := t.Field(i), all.Elem().Field(i)
-		if !f.IsExported() || f.Tag.Get("json") == "-" {
+		if !f.IsExported() && !f.Anonymous {
 			continue
+		}
+		if !f.IsExported() {
+			v = reflect.NewAt(f.Type, v.Addr().UnsafePointer()).Elem() // which can be set
 		}
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(f.Type.Elem()))
@@ -31,6 +34,9 @@ func covered(t reflect.Type) (embedded string) {
 		}
 		if f.Anonymous && jsonfields.Encodes(v.Type()) {
 			embedded, part = f.Name, v.Addr()
+			continue
+		}
+		if f.Tag.Get("json") == "-" {
 			continue
 		}
 		others = true

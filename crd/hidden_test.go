@@ -29,6 +29,19 @@ type OwnAndY struct {
 	Y string `json:"y"`
 }
 
+// InnerAndY and UntoldAndY have the method of an embedded field that is no member itself.
+type inner struct{ Own }
+
+type InnerAndY struct {
+	inner
+	Y string `json:"y"`
+}
+
+type UntoldAndY struct {
+	*inner `json:"-"`
+	Y      string `json:"y"`
+}
+
 type AddrAndY struct {
 	*netip.Addr
 	Y []string `json:"y"`
@@ -67,6 +80,12 @@ func TestHiddenFields(t *testing.T) {
 		{wrong[struct {
 			A OwnAndY `json:"a" crd:"type=integer"`
 		}](), `crd_test.OwnAndY is encoded as its embedded field Own alone`},
+		{wrong[struct {
+			A InnerAndY `json:"a" crd:"type=integer"`
+		}](), `crd_test.InnerAndY is encoded as its embedded field inner alone`},
+		{wrong[struct {
+			A UntoldAndY `json:"a" crd:"type=integer"`
+		}](), `crd_test.UntoldAndY is encoded as its embedded field inner alone`},
 		{wrong[struct {
 			A []AddrAndY `json:"a"`
 		}](), `crd_test.AddrAndY is encoded as its embedded field Addr alone`},
