@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,8 +27,8 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/s3test"
 )
 
-// TestBadStores has clusters whose buckets are not there or refuse the credentials, and one whose
-// credentials end. The condition of each says so, and no pod that needs the bucket is made before
+// TestBadStores has clusters whose buckets are not there, refuse the credentials, or have data of a cluster whose
+// keys are not there, and one whose credentials end. The condition of each says so, and no pod that needs the bucket is made before
 // it can be used.
 func TestBadStores(t *testing.T) {
 	t.Parallel()
@@ -66,7 +69,9 @@ func TestBadStores(t *testing.T) {
 		}
 	}()
 
-	url, _ := s3test.Start(t, "data")
+	url, dir := s3test.Start(t, "data")
+	ok(os.MkdirAll(filepath.Join(dir, "earlier", "pageserver", "tenants", tenantID), 0o750))
+	ok(os.WriteFile(filepath.Join(dir, "earlier", "pageserver", "tenants", tenantID, "index"), nil, 0o600))
 	login := func(name, secret string) {
 		s := &corev1.Secret{StringData: map[string]string{accessKey: s3test.AccessKey, secretKey: secret}}
 		s.Name = name
@@ -81,6 +86,7 @@ func TestBadStores(t *testing.T) {
 		"refused":   {"data", "bad", `correct the keys in Secret bad`},
 		"loginless": {"data", "nobody", "nobody"},
 		"ending":    {"data", "ending", ""},
+		"earlier":   {"data", "good", "data of an earlier cluster in earlier/pageserver/tenants/: restore its Secret earlier-keys"},
 	} {
 		cluster := sample()
 		cluster.Namespace, cluster.Name = ns, name
@@ -88,7 +94,7 @@ func TestBadStores(t *testing.T) {
 		cluster.Spec.ComputeImages = map[string]string{"17": "compute:test"}
 		cluster.Spec.DeletionPolicy, cluster.Spec.Pageservers.DrainTimeoutSeconds = api.Delete, 300
 		cluster.Spec.ObjectStore = api.ObjectStore{S3: &api.S3{
-			Bucket: c.bucket, Region: "us-east-1", Endpoint: url, SecretName: c.secret,
+			Bucket: c.bucket, Region: "us-east-1", Endpoint: url, SecretName: c.secret, Prefix: name,
 		}}
 		_, err := op.Clusters.Create(ctx, cluster)
 		ok(err)
@@ -104,13 +110,6 @@ func TestBadStores(t *testing.T) {
 			}
 			t.Logf("%s: %s", name, meta.FindStatusCondition(is.Status.Conditions, "Ready").Message)
 		}
-		if c.says != "" {
-			says(c.says)
-			if s, err := op.StatefulSets.Get(ctx, name+"-safekeeper-1"); err == nil {
-				t.Errorf("%s: %s was made", name, s.Name)
-			}
-			continue
-		}
 		usable := func(is *api.NeonCluster) bool {
 			for _, n := range is.Status.Nodes {
 				if n.Name == "bucket" && n.State == "Ready" {
@@ -118,6 +117,24 @@ func TestBadStores(t *testing.T) {
 				}
 			}
 			return false
+		}
+		if c.says != "" {
+			says(c.says)
+			if s, err := op.StatefulSets.Get(ctx, name+"-safekeeper-1"); err == nil {
+				t.Errorf("%s: %s was made", name, s.Name)
+			}
+			if name == "earlier" {
+				if _, err := secrets.Get(ctx, KeysName(name)); !apierrors.IsNotFound(err) {
+					t.Errorf("it has made keys: %v", err)
+				}
+				restored := &corev1.Secret{Data: newKeys()}
+				restored.Name = KeysName(name)
+				_, err := secrets.Create(ctx, restored)
+				ok(err)
+				_, err = op.Clusters.Until(ctx, name, usable)
+				ok(err)
+			}
+			continue
 		}
 		_, err = op.Clusters.Until(ctx, name, usable)
 		ok(err)

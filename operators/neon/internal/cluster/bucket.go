@@ -12,6 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -23,7 +24,7 @@ type bucket struct {
 	cluster kube.Key
 	// at tells the store and the credentials with which it was tried, or is to be tried, apart from others.
 	at string
-	// failure says why objects cannot be written, read and deleted; empty if they can.
+	// failure says why objects cannot be written, read and deleted, or must not; empty if they can.
 	failure string
 }
 
@@ -95,9 +96,32 @@ func (op *Operator) observeBucket(ctx context.Context, r plan.Ref) (*bucket, err
 	default:
 		if err := tryStore(ctx, store, name, storePrefix(c)); err != nil {
 			is.failure = fmt.Sprintf("try bucket %q: %v%s", name, err, remedy(c, err))
+		} else if op.isNew(ctx, c) {
+			is.failure = earlier(ctx, c, store, name)
 		}
 	}
 	return is, nil
+}
+
+// earlier says that a bucket has tenants, which a new cluster would not know. It is empty if there are none.
+func earlier(ctx context.Context, c *api.NeonCluster, store *minio.Client, bucket string) string {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tenants := storePrefix(c) + "pageserver/tenants/"
+	for o := range store.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: tenants, MaxKeys: 1}) {
+		if o.Err != nil {
+			return fmt.Sprintf("list objects of bucket %q: %v%s", bucket, o.Err, remedy(c, o.Err))
+		}
+		return fmt.Sprintf("bucket %q has data of an earlier cluster in %s: restore its Secret %s with the annotations, "+
+			"or name another bucket or prefix for an empty cluster", bucket, tenants, KeysName(c.Name))
+	}
+	return ""
+}
+
+// isNew reports whether a cluster has no keys, and never had any.
+func (op *Operator) isNew(ctx context.Context, c *api.NeonCluster) bool {
+	_, err := op.Secrets.In(c.Namespace).Cached().Get(ctx, KeysName(c.Name))
+	return apierrors.IsNotFound(err) && lostSecret(c, KeysName(c.Name)) == nil
 }
 
 // remedy says what to do about an error of another's object store, or nothing.
@@ -195,7 +219,7 @@ func storeAt(c *api.NeonCluster, login string) string { return remoteStorage(c, 
 // storePrefix returns the prefix of the objects of the operator's own, with a slash.
 func storePrefix(c *api.NeonCluster) string {
 	if s := c.Spec.ObjectStore.S3; s != nil && s.Prefix != "" {
-		return below(s.Prefix, "") + "/"
+		return below(s.Prefix, "")
 	}
 	return ""
 }

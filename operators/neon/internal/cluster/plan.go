@@ -211,6 +211,9 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	}
 	given := &logins{op: op, cluster: c}
 	bucket := op.objectStore(ctx, p, c, given)
+	if bucket != nil && op.isNew(ctx, c) { // other keys than those of data that is there would make it useless
+		keys.Needs(bucket)
+	}
 	database := op.controllerDatabase(ctx, p, c, given)
 
 	secure := op.security(ctx, c)
