@@ -56,6 +56,10 @@ func build(ctx context.Context) (launcher, error) {
 			return launcher{}, err
 		}
 	}
+	cache, why := private.Own(cache, ".cache")
+	if why != "" {
+		fmt.Fprintln(os.Stderr, "kubetest:", why)
+	}
 	hash := sha256.Sum256([]byte(id))
 	key := fmt.Sprintf("%x", hash[:8])
 	dir := filepath.Join(cache, "pintle", "launcher", key)

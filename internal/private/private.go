@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -40,6 +42,25 @@ func Dir(path, remedy string) error {
 		err = fmt.Errorf("%w, or %s", err, remedy)
 	}
 	return err
+}
+
+// Own returns the path that the environment names for this user's files. If [Dir] would refuse a directory in it,
+// because HOME is another user's as in containers of CI systems or with sudo, Own returns a path below the home
+// directory that the password database has, and why. If that would be refused too, Own returns the first path.
+func Own(path, below string) (own, why string) {
+	refused := checkParents(filepath.Join(path, "file"))
+	if !filepath.IsAbs(path) || !errors.Is(refused, ErrShared) {
+		return path, ""
+	}
+	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+	if err != nil || !filepath.IsAbs(u.HomeDir) {
+		return path, ""
+	}
+	own = filepath.Join(u.HomeDir, below)
+	if checkParents(filepath.Join(own, "file")) != nil {
+		return path, ""
+	}
+	return own, fmt.Sprintf("using %s in place of %s, which other users could change (HOME is %s)", own, path, os.Getenv("HOME"))
 }
 
 func dir(path string) error {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -129,5 +131,24 @@ func TestDirMakesNothingInAStrangersDirectory(t *testing.T) {
 	}
 	if _, err := os.Lstat(s.path("a/b")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it was made: %v", err)
+	}
+}
+
+// TestOwn has a HOME of another user, as containers of CI systems have: root's files go to root's own home.
+func TestOwn(t *testing.T) {
+	s := newScene(t)
+	s.mkdir("mine", 0o700)
+	s.mkdir("home", 0o755)
+	s.mkdir("home/.cache", 0o755)
+	if own, why := Own(s.path("mine/.cache"), ".cache"); own != s.path("mine/.cache") || why != "" {
+		t.Errorf("%s, %q", own, why)
+	}
+	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+	s.check(err)
+	s.give("home")
+	for _, path := range []string{"home", "home/.cache", "home/another"} {
+		if own, why := Own(s.path(path), ".cache"); own != filepath.Join(u.HomeDir, ".cache") || !strings.Contains(why, s.path(path)) {
+			t.Errorf("%s: %s, %q", path, own, why)
+		}
 	}
 }

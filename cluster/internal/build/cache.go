@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,7 +46,11 @@ func cacheDir() (string, error) {
 	var dir string
 	if os.Getenv(state.HomeVariable) == "" {
 		if cache, err := os.UserCacheDir(); err == nil {
-			dir = filepath.Join(cache, "pintle", "bin")
+			own, why := private.Own(cache, ".cache")
+			if why != "" {
+				fmt.Fprintln(os.Stderr, why)
+			}
+			dir = filepath.Join(own, "pintle", "bin")
 		}
 	}
 	if dir == "" {

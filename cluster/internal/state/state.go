@@ -59,7 +59,8 @@ func At(path string) (Dir, error) {
 	return Dir(abs), nil
 }
 
-// Home returns the directory of all named clusters.
+// Home returns the directory of all named clusters. It is below the home directory of the password database if
+// HOME is another user's.
 func Home() (string, error) {
 	if home := os.Getenv(HomeVariable); home != "" {
 		return filepath.Abs(home)
@@ -68,6 +69,7 @@ func Home() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find a place for clusters: %w (set %s)", err, HomeVariable)
 	}
+	home, _ = private.Own(home, "") // up says where a cluster is
 	return filepath.Join(home, ".pintle"), nil
 }
 

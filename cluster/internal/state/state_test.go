@@ -30,6 +30,22 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+// TestHomeOfAnother has root run with the HOME of another user. No cluster is where that user could replace it.
+func TestHomeOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	home := t.TempDir()
+	if err := os.Chown(home, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	t.Setenv(HomeVariable, "")
+	if dir, err := Home(); err != nil || strings.HasPrefix(dir, home) || filepath.Base(dir) != ".pintle" {
+		t.Errorf("%s, %v", dir, err)
+	}
+}
+
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	dir := Dir(t.TempDir())
 	if err := dir.Claim(); err != nil {

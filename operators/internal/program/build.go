@@ -27,6 +27,7 @@ func CacheDir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the cache: %w", err)
 	}
+	cache, _ = private.Own(cache, ".cache")
 	hash := sha256.Sum256([]byte(source))
 	dir := filepath.Join(cache, "pintle", "operators", fmt.Sprintf("%x", hash[:8]))
 	// A user who can write to the directory could have this user run any program.

@@ -22,6 +22,7 @@ func Install(ctx context.Context, module string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the cache: %w", err)
 	}
+	cache, _ = private.Own(cache, ".cache")
 	name, version, _ := strings.Cut(path.Base(module), "@")
 	dir := filepath.Join(cache, "pintle", "programs", name+"-"+version)
 	// A user who can write to the directory could have this user run any program.
