@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 	"github.com/pintle-go/pintle/kubetest"
 )
 
@@ -205,12 +206,14 @@ func TestKeepFlags(t *testing.T) {
 func TestNodeComesBack(t *testing.T) {
 	c := newCluster(t)
 	c.run("up", "--ephemeral", "--nodes=1", "--controller-manager-arg=--node-monitor-grace-period=20s")
+	condition := func() string {
+		return c.output("kubectl", "get", "node", "simulated-0",
+			`--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+	}
 	ready := func(want string) {
 		t.Helper()
 		kubetest.Eventually(t, "the condition Ready is "+want, func() error {
-			is := c.output("kubectl", "get", "node", "simulated-0",
-				`--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-			if is != want {
+			if is := condition(); is != want {
 				return fmt.Errorf("it is %s", is)
 			}
 			return nil
@@ -227,5 +230,24 @@ func TestNodeComesBack(t *testing.T) {
 	if err := id.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
+	kubetest.Eventually(t, "the status says that all is ready", func() error {
+		if s := c.status(); s.Phase != supervisor.Ready {
+			return fmt.Errorf("it is %s: %v", s.Phase, s.NotReady)
+		}
+		return nil
+	})
+	if is := condition(); is != "True" {
+		t.Errorf("the status says that all is ready, and the condition Ready is %s", is)
+	}
 	ready("True")
+	kubetest.Eventually(t, "the status shows a node that is not Ready", func() error {
+		c.run("kubectl", "patch", "node", "simulated-0", "--subresource=status", "--patch",
+			`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Tested","message":"it is a test"}]}}`)
+		s := c.status()
+		if s.Phase == degraded && len(s.NotReady) == 1 && strings.HasPrefix(s.NotReady[0], "simulated-0 is not Ready since") {
+			return nil
+		}
+		return fmt.Errorf("it is %s: %v", s.Phase, s.NotReady)
+	})
+	ready("True") // the node's next heartbeat says so
 }

@@ -26,6 +26,8 @@ type Status struct {
 	Started    time.Time         `json:"started"`
 	ReadyAfter string            `json:"readyAfter,omitempty"` // the API server, from the supervisor's start
 	Components []ComponentStatus `json:"components"`
+	// NotReady has the nodes that were not Ready when the command status asked for them, and why.
+	NotReady []string `json:"notReady,omitempty"`
 }
 
 // A ComponentStatus is the status of one program.
