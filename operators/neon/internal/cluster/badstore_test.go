@@ -28,8 +28,8 @@ import (
 )
 
 // TestBadStores has clusters whose buckets are not there, refuse the credentials, or have data of a cluster whose
-// keys are not there, and one whose credentials end. The condition of each says so, and no pod that needs the bucket is made before
-// it can be used.
+// keys are not there, and one whose credentials end. The condition of each says so, and no pod that needs the bucket
+// is made before it can be used.
 func TestBadStores(t *testing.T) {
 	t.Parallel()
 	of := kubetest.Start(t, kubetest.Options{})

@@ -19,7 +19,9 @@ import (
 // needs the store, the storage controller, the broker and their Services: the plan deletes these afterwards.
 // Pods that somebody has orphaned are deleted, too. StatefulSets that are stuck stay. What cannot be deleted is
 // stuck, too.
-func (op *Operator) endMembers(ctx context.Context, c *api.NeonCluster, p *plan.Plan, stuck map[string]error) (pods []string, err error) {
+func (op *Operator) endMembers(
+	ctx context.Context, c *api.NeonCluster, p *plan.Plan, stuck map[string]error,
+) (pods []string, err error) {
 	note := func(name string, err error) {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			stuck[name] = err
