@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -14,14 +13,16 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/manifest"
 	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
+var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/cronjob"}
+
+func TestMain(m *testing.M) { optest.Main(m, &binary) }
 
 // world is a namespace in which CronJobs run.
 type world struct {

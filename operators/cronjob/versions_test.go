@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,9 @@ func TestOnOwnMachine(t *testing.T) {
 		t.Errorf("a senseless schedule: %v", err)
 	}
 
-	operator.Stop()
+	if err := operator.Stop(t.Context(), time.Minute); err != nil {
+		t.Error(err)
+	}
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		configurations := kube.For[webhook.Configuration](client, kube.Kind{
 			GVK:    kube.GVK{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind},
