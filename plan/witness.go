@@ -66,7 +66,8 @@ func (p *Plan) Orphans(ctx context.Context) (bool, error) {
 		}
 		is, err := p.anyOf(s).Get(ctx, s.ObjectName)
 		switch {
-		case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed), errors.Is(err, kube.ErrKind), errors.Is(err, kube.ErrScope):
+		case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed),
+			errors.Is(err, kube.ErrKind), errors.Is(err, kube.ErrScope):
 			continue
 		case err != nil:
 			return false, err
