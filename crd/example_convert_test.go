@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -54,4 +55,16 @@ func ExampleConverts() {
 	// Output:
 	// {"apiVersion":"example.com/v2","kind":"Timer","metadata":{"name":"a"},"spec":{"schedule":"0 * * * *","zone":"UTC"}} <nil>
 	// true
+}
+
+// A release that stores another version than the one before installs its definition and stores all objects
+// again. This is the work of one replica, so Run of a lease calls it.
+func ExampleMigrate() {
+	release := func(ctx context.Context, client *kube.Client, definition *crd.Definition) error {
+		if err := crd.Install(ctx, client, definition); err != nil {
+			return err
+		}
+		return crd.Migrate(ctx, client, definition, crd.MigrateOptions{Rate: 50})
+	}
+	_ = release
 }
