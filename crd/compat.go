@@ -40,8 +40,9 @@ func (e *IncompatibleError) Error() string {
 // not count.
 //
 // Compare takes each version in status.storedVersions. It compares the version with the
-// same version of the next definition. Unless a webhook converts objects, it also
-// compares the version with the other versions as which the objects can be read. A
+// same version of the next definition. A version that the next definition lacks is a reason: use [Migrate]
+// first. Unless a webhook converts objects, it also compares the version with the other versions as which
+// the objects can be read. The functions of [Converts] lose no field, because what a version lacks is kept. A
 // mismatch that two live versions already have is not counted against the next
 // definition, if objects lose no more by it than they may lose now. The error of a
 // definition ([Definition.Err]) is a reason too.
@@ -55,7 +56,8 @@ func Compare(live, next *Definition) []string {
 	}
 	for _, name := range live.storedVersions() {
 		if next.Version(name) == nil {
-			breaks = append(breaks, name+": the version is removed, and objects may be stored in it")
+			breaks = append(breaks, name+": the version is removed, and objects may be stored in it: "+
+				"migrate them first, with a definition that has the version (Migrate)")
 		}
 		stored := live.Version(name)
 		if stored == nil {

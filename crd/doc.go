@@ -106,6 +106,14 @@
 // except for plural and scope, which must equal those of the Kind that clients use. A wrong
 // marker is an error with its file and line.
 //
+// # Versions
+//
+// [Join] makes one definition of several versions. [Converts] gives a version functions that convert its
+// objects, and keeps the fields that a version lacks. [Migrate] stores all objects in a new storage version, so
+// that an old version can leave the definition. Of several versions kubectl, the garbage collector and the
+// deletion of namespaces use the highest: v2 before v1, v1 before v1beta1. Make it the storage version soon:
+// until then each of their reads needs the webhook.
+//
 // # Caveats
 //
 // A server fills the defaults inside a struct that is there. An optional struct that the
@@ -120,6 +128,7 @@
 // The source has three parts above the type in schema.go. check.go tells whether a value
 // fits a schema. build.go makes a schema of a Go type, with readable.go, fields.go, tag.go,
 // apply.go and marked.go; of.go makes the definition. compare.go finds the values that a next schema
-// loses; compat.go, history.go and install.go use it. No file depends on one that depends
+// loses; compat.go, history.go and install.go use it. convert.go converts objects, with convertobject.go and
+// kept.go; migrate.go stores them again. No file depends on one that depends
 // on it, and the parts that build and compare do not know each other.
 package crd
