@@ -41,7 +41,9 @@ func TestMoved(t *testing.T) {
 
 // A migration has ended for the versions that were served then.
 func TestMigrated(t *testing.T) {
-	d := &Definition{Spec: Spec{Versions: []Version{{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true}}}}
+	d := &Definition{Spec: Spec{Versions: []Version{
+		{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true},
+	}}}
 	d.Status.StoredVersions = []string{"v2"}
 	if d.migrated() {
 		t.Error("it was never migrated")
