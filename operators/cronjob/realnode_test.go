@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/cronjob/api/v1"
@@ -29,6 +30,17 @@ func TestRealNode(t *testing.T) {
 	// In another process, because the race detector makes compressing ten times as slow.
 	optest.Go(t, "run", "github.com/pintle-go/pintle/operators/cronjob/image", "-dir", dir)
 	node.Load(t, filepath.Join(dir, "cronjob.tar"))
+	// An earlier release had only v1, and one object is stored in it.
+	if err := crd.Install(t.Context(), node.Client, v1.Definition); err != nil {
+		t.Fatal(err)
+	}
+	older, newer := kube.For[v1.CronJob](node.Client).In("default"), kube.For[v2.CronJob](node.Client).In("default")
+	early := new(v1.CronJob)
+	early.Name, early.Spec.Schedule, early.Spec.Suspend = "early", "@weekly", true
+	early.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "job", Image: "example.com/job"}}
+	if _, err := older.Create(t.Context(), early); err != nil {
+		t.Fatal(err)
+	}
 	optest.Apply(t, node.Client, "default", binary.Manifests(t)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -44,8 +56,14 @@ func TestRealNode(t *testing.T) {
 		}
 	}
 	rolledOut()
+	kubetest.Eventually(t, "the early object is converted", func() error {
+		c, err := newer.Get(ctx, "early")
+		if err == nil && c.Spec.Schedule.DayOfWeek != "0" {
+			err = fmt.Errorf("its schedule is %+v", c.Spec.Schedule)
+		}
+		return err
+	})
 
-	older, newer := kube.For[v1.CronJob](node.Client).In("default"), kube.For[v2.CronJob](node.Client).In("default")
 	hourly := new(v1.CronJob)
 	hourly.Name, hourly.Spec.Schedule, hourly.Spec.Suspend = "hourly", "@hourly", true
 	hourly.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "job", Image: "example.com/job"}}

@@ -176,6 +176,9 @@ type definition struct {
 			Name   string `json:"name"`
 			Served bool   `json:"served"`
 		} `json:"versions"`
+		Conversion struct {
+			Strategy string `json:"strategy"`
+		} `json:"conversion"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []struct {
@@ -199,6 +202,9 @@ func established(ctx context.Context, client *kube.Client, m Manifest) error {
 	})
 	if err != nil {
 		return err
+	}
+	if d.Spec.Conversion.Strategy == "Webhook" {
+		return nil // objects can be listed when the program that converts them runs
 	}
 	for _, v := range d.Spec.Versions {
 		if !v.Served {
