@@ -104,6 +104,10 @@ func TestJSONPatch(t *testing.T) {
 			two, func(p *pod) { p.Spec.Containers = p.Spec.Containers[1:] },
 			`[{"op":"replace","path":"/spec/containers","value":[{"image":"y","name":"b","ports":[{"containerPort":1}]}]}]`,
 		},
+		"a list with null is sent whole": {
+			`{"metadata":{},"spec":{"containers":[{"name":"a"},null]}}`, func(p *pod) { p.Spec.Containers[0].Image = "x" },
+			`[{"op":"replace","path":"/spec/containers","value":[{"image":"x","name":"a"},null]}]`,
+		},
 		"a field goes": {
 			`{"metadata":{},"spec":{"nodeName":"n","u":1}}`, func(p *pod) { p.Spec.Node = "" },
 			`[{"op":"remove","path":"/spec/nodeName"}]`,
@@ -129,6 +133,17 @@ func TestJSONPatchKeepsNumbers(t *testing.T) {
 		if !strings.Contains(out, number) {
 			t.Errorf("%s is lost in %s", number, out)
 		}
+	}
+}
+
+// A null that the type tells from a missing member can be stored, which a merge patch cannot do.
+func TestJSONPatchStoresNull(t *testing.T) {
+	type loose struct {
+		X map[string]any `json:"x,omitempty"`
+	}
+	patch, _, err := jsonModify(t, `{"x":{"a":1}}`, nil, func(l *loose) { l.X["b"] = nil })
+	if want := `[{"op":"add","path":"/x/b","value":null}]`; err != nil || patch != want {
+		t.Errorf("got %s, %v, want %s", patch, err, want)
 	}
 }
 
