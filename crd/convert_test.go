@@ -196,10 +196,12 @@ func TestConvertThereAndBack(t *testing.T) {
 // The API server converts parts of objects. Structs write the fields that they require.
 func TestConvertPart(t *testing.T) {
 	d := jobs(t)
+	const zeros = `{"metadata":{},"spec":{"schedule":"","replicas":0}}`
+	const zoned = `{"metadata":{},"spec":{"schedule":"","zone":"UTC"}}`
 	for part, back := range map[string]string{
 		v2 + `}`: v2 + `,"spec":{"schedule":"","replicas":0}}`,
-		`{"apiVersion":"example.com/v2","kind":"Job"}`:                                       `{"metadata":{},"spec":{"schedule":"","replicas":0}}`,
-		`{"apiVersion":"example.com/v2","kind":"Job","metadata":null,"spec":{"zone":"UTC"}}`: `{"metadata":{},"spec":{"schedule":"","zone":"UTC"}}`,
+		`{"apiVersion":"example.com/v2","kind":"Job"}`:                                       zeros,
+		`{"apiVersion":"example.com/v2","kind":"Job","metadata":null,"spec":{"zone":"UTC"}}`: zoned,
 		v2 + `,"spec":{"steps":[{"name":"a","user":1}]}}`: v2 +
 			`,"spec":{"schedule":"","steps":[{"name":"a","image":"","user":1}]}}`,
 	} {

@@ -267,14 +267,14 @@ func (d *Definition) moved(entries []metav1.ManagedFieldsEntry) (all []metav1.Ma
 // union returns the fields that are in either set.
 func union(a, b *metav1.FieldsV1) *metav1.FieldsV1 {
 	var own, other map[string]any
-	if a == nil || json.Unmarshal(a.Raw, &own) != nil {
+	if a == nil || json.Unmarshal(a.GetRawBytes(), &own) != nil {
 		return b
 	}
-	if b == nil || json.Unmarshal(b.Raw, &other) != nil {
+	if b == nil || json.Unmarshal(b.GetRawBytes(), &other) != nil {
 		return a
 	}
 	add(own, other)
-	return &metav1.FieldsV1{Raw: encoded(own)}
+	return metav1.NewFieldsV1(string(encoded(own)))
 }
 
 func add(to, from map[string]any) {

@@ -13,7 +13,7 @@ func TestMoved(t *testing.T) {
 	}}}
 	entry := func(manager, version, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: "Apply", APIVersion: version,
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+			FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	served := []metav1.ManagedFieldsEntry{entry("a", "example.com/v2", `{}`), entry("a", "example.com/v3", `{}`)}
 	if got := d.moved(served); got != nil {
@@ -33,7 +33,7 @@ func TestMoved(t *testing.T) {
 		t.Fatalf("%v", got)
 	}
 	for i, e := range got {
-		if text := e.Manager + " " + e.APIVersion + " " + string(e.FieldsV1.Raw); text != want[i] {
+		if text := e.Manager + " " + e.APIVersion + " " + e.FieldsV1.GetRawString(); text != want[i] {
 			t.Errorf("%s\nwant %s", text, want[i])
 		}
 	}

@@ -192,7 +192,8 @@ func TestConversionOnServer(t *testing.T) {
 	}
 
 	// An apply in v1 beside an apply of another manager in v2.
-	zone := `{"apiVersion":"` + h.group + `/v2","kind":"Timer","metadata":{"name":"b"},"spec":{"schedule":"4","zone":"CET"}}`
+	zone := `{"apiVersion":"` + h.group + `/v2","kind":"Timer","metadata":{"name":"b"},` +
+		`"spec":{"schedule":"4","zone":"CET"}}`
 	_, err = h.v2().Patch(briefly(t), "b", types.ApplyYAMLPatchType, []byte(zone))
 	ok(t, err)
 	applied := &timerV1{}

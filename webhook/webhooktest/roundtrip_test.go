@@ -74,7 +74,8 @@ type Old struct {
 func (Old) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Plan"} }
 
 func up(from *Old, to *Plan) error {
-	to.Spec.When, to.Spec.Names, to.Spec.Count, to.Spec.Any = from.Spec.Cron, from.Spec.Names, from.Spec.Count, from.Spec.Any
+	to.Spec.When, to.Spec.Names = from.Spec.Cron, from.Spec.Names
+	to.Spec.Count, to.Spec.Any = from.Spec.Count, from.Spec.Any
 	to.Spec.Mode = "B"
 	if from.Spec.Enabled {
 		to.Spec.Mode = "A"
@@ -89,7 +90,8 @@ func up(from *Old, to *Plan) error {
 }
 
 func down(from *Plan, to *Old) error {
-	to.Spec.Cron, to.Spec.Names, to.Spec.Count, to.Spec.Any = from.Spec.When, from.Spec.Names, from.Spec.Count, from.Spec.Any
+	to.Spec.Cron, to.Spec.Names = from.Spec.When, from.Spec.Names
+	to.Spec.Count, to.Spec.Any = from.Spec.Count, from.Spec.Any
 	to.Spec.Enabled = from.Spec.Mode == "A"
 	for _, s := range from.Spec.Steps {
 		to.Spec.Steps = append(to.Spec.Steps, s.Name)
