@@ -56,8 +56,7 @@ func Compare(live, next *Definition) []string {
 	}
 	for _, name := range live.storedVersions() {
 		if next.Version(name) == nil {
-			breaks = append(breaks, name+": the version is removed, and objects may be stored in it: "+
-				"migrate them first, with a definition that has the version (Migrate)")
+			breaks = append(breaks, name+": the version is removed, and objects may be stored in it: migrate them first")
 		}
 		stored := live.Version(name)
 		if stored == nil {

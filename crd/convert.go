@@ -72,7 +72,7 @@ import (
 func Converts[Other, Stored any](version *Definition, toStored func(*Other, *Stored) error,
 	toOther func(*Stored, *Other) error) *Definition {
 	other, stored := reflect.TypeFor[Other](), reflect.TypeFor[Stored]()
-	return version.converted(other, stored, pair{
+	return converted(version, other, stored, pair{
 		toStored: func(from, to any) error { return toStored(from.(*Other), to.(*Stored)) },
 		toOther:  func(from, to any) error { return toOther(from.(*Stored), to.(*Other)) },
 	}, toStored == nil || toOther == nil)
@@ -86,8 +86,8 @@ type pairs interface {
 // functions are those of the versions that are not the storage version.
 type functions []pair
 
-// functions returns those of a definition.
-func (d *Definition) functions() functions {
+// functionsOf returns those of a definition.
+func functionsOf(d *Definition) functions {
 	f, _ := d.pairs.(functions)
 	return f
 }
@@ -108,7 +108,7 @@ const (
 )
 
 // converted returns a copy of a definition whose version has a pair.
-func (d *Definition) converted(other, stored reflect.Type, p pair, incomplete bool) *Definition {
+func converted(d *Definition, other, stored reflect.Type, p pair, incomplete bool) *Definition {
 	fail := func(format string, args ...any) *Definition {
 		args = slices.Concat([]any{other, stored}, args)
 		return &Definition{err: fmt.Errorf("convert between %s and %s: "+format, args...)}
@@ -116,7 +116,7 @@ func (d *Definition) converted(other, stored reflect.Type, p pair, incomplete bo
 	switch {
 	case d.err != nil:
 		return d
-	case len(d.Spec.Versions) != 1 || len(d.functions()) > 0:
+	case len(d.Spec.Versions) != 1 || len(functionsOf(d)) > 0:
 		return fail("the definition has several versions or functions already: give the functions to each version of its own")
 	case d.goType != other:
 		return fail("the definition is of %v", d.goType)
@@ -132,11 +132,11 @@ func (d *Definition) converted(other, stored reflect.Type, p pair, incomplete bo
 
 // joinPairs adds the functions of another definition, which was joined. It checks that each version
 // has functions if one of them has.
-func (d *Definition) joinPairs(o *Definition) error {
-	if len(d.functions()) == 0 && len(o.functions()) == 0 {
+func joinPairs(d, o *Definition) error {
+	if len(functionsOf(d)) == 0 && len(functionsOf(o)) == 0 {
 		return nil
 	}
-	for _, p := range o.functions() {
+	for _, p := range functionsOf(o) {
 		if stored := p.types[storedSide]; stored != d.goType {
 			return fmt.Errorf("join versions: %s is converted to %s: the storage version is of %v", p.version, stored, d.goType)
 		}
@@ -145,11 +145,11 @@ func (d *Definition) joinPairs(o *Definition) error {
 			return fmt.Errorf("join versions %s and %s: %w", d.Spec.Versions[0].Name, p.version, err)
 		}
 	}
-	if d.Spec.Conversion != nil && len(d.functions()) == 0 || o.Spec.Conversion != nil {
+	if d.Spec.Conversion != nil && len(functionsOf(d)) == 0 || o.Spec.Conversion != nil {
 		return errors.New("join versions: there are functions that convert, and Spec.Conversion is set: " +
 			"set its client config after Join")
 	}
-	d.pairs = slices.Concat(d.functions(), o.functions())
+	d.pairs = slices.Concat(functionsOf(d), functionsOf(o))
 	d.Spec.Conversion = &Conversion{Strategy: "Webhook", Webhook: &WebhookConversion{
 		ConversionReviewVersions: []string{"v1"},
 	}}
@@ -157,13 +157,13 @@ func (d *Definition) joinPairs(o *Definition) error {
 }
 
 // checkPairs returns an error if only some of the versions have functions.
-func (d *Definition) checkPairs() error {
+func checkPairs(d *Definition) error {
 	for i, v := range d.Spec.Versions {
-		switch has := d.pairFor(v.Name) != nil; {
+		switch has := pairFor(d, v.Name) != nil; {
 		case has && i == 0:
 			return fmt.Errorf("join versions: %s comes first, so objects are stored in it: "+
 				"give the functions to the other versions", v.Name)
-		case len(d.functions()) > 0 && !has && i > 0:
+		case len(functionsOf(d)) > 0 && !has && i > 0:
 			return fmt.Errorf("join versions: %s has no functions that convert, as others have: use Converts", v.Name)
 		}
 	}
@@ -171,8 +171,8 @@ func (d *Definition) checkPairs() error {
 }
 
 // pairFor returns the functions of a version that is not the storage version, or nil.
-func (d *Definition) pairFor(version string) *pair {
-	all := d.functions()
+func pairFor(d *Definition, version string) *pair {
+	all := functionsOf(d)
 	for i := range all {
 		if all[i].version == version {
 			return &all[i]
@@ -249,19 +249,19 @@ func (d *Definition) Convert(object []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(d.functions()) == 0 {
+	if len(functionsOf(d)) == 0 {
 		return nil, fmt.Errorf("%w for %s", ErrVersion, d.Name)
 	}
 	storage := d.Spec.Versions[0].Name // Join puts it there
 	for o.version != version || o.group != d.Spec.Group || o.kind != d.Spec.Names.Kind {
-		p, next := d.pairFor(o.version), storage
+		p, next := pairFor(d, o.version), storage
 		if o.version == storage {
-			p, next = d.pairFor(version), version
+			p, next = pairFor(d, version), version
 		}
 		if p == nil || o.group != d.Spec.Group || o.kind != d.Spec.Names.Kind || d.Version(version) == nil {
 			return nil, fmt.Errorf("%w of %s %s in %s to %s", ErrVersion, o.version, o.kind, o.group, version)
 		}
-		if o, err = d.step(o, p, next); err != nil {
+		if o, err = step(d, o, p, next); err != nil {
 			return nil, err
 		}
 	}
@@ -269,7 +269,7 @@ func (d *Definition) Convert(object []byte, version string) ([]byte, error) {
 }
 
 // step converts an object to the storage version or from it.
-func (d *Definition) step(o *object, p *pair, next string) (*object, error) {
+func step(d *Definition, o *object, p *pair, next string) (*object, error) {
 	up := next != p.version
 	from, to := d.Version(o.version).Schema.OpenAPIV3Schema, d.Version(next).Schema.OpenAPIV3Schema
 	n, err := p.call(o, next, up)

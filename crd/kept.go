@@ -69,19 +69,19 @@ func cameBack(value, back any, s *Schema) bool {
 	case map[string]any:
 		b, ok := back.(map[string]any)
 		for name := range b {
-			if _, is := v[name]; !is && !s.requires(name) {
+			if _, is := v[name]; !is && !requires(s, name) {
 				return false
 			}
 		}
 		for name := range v {
-			if part, is := b[name]; !is || !cameBack(v[name], part, s.field(name)) {
+			if part, is := b[name]; !is || !cameBack(v[name], part, fieldOf(s, name)) {
 				return false
 			}
 		}
 		return ok
 	case []any:
 		b, ok := back.([]any)
-		return ok && slices.EqualFunc(v, b, func(v, b any) bool { return cameBack(v, b, s.field("")) })
+		return ok && slices.EqualFunc(v, b, func(v, b any) bool { return cameBack(v, b, fieldOf(s, "")) })
 	}
 	return equalValues(value, back)
 }
@@ -91,12 +91,12 @@ func restOfFields(value, back map[string]any, s *Schema) *rest {
 	for name, v := range value {
 		if b, is := back[name]; !is {
 			r.Fields[name] = &rest{Value: encoded(v)}
-		} else if part := restOf(v, b, s.field(name)); part != nil {
+		} else if part := restOf(v, b, fieldOf(s, name)); part != nil {
 			r.Fields[name] = part
 		}
 	}
 	for name, b := range back {
-		if _, is := value[name]; !is && !s.requires(name) {
+		if _, is := value[name]; !is && !requires(s, name) {
 			r.Fields[name] = &rest{Was: hash(b)}
 		}
 	}
@@ -109,13 +109,13 @@ func restOfFields(value, back map[string]any, s *Schema) *rest {
 // restOfItems returns the rest of a list by its elements, or nil if it has to be noted as a whole.
 func restOfItems(value, back []any, s *Schema) *rest {
 	r := &rest{}
-	if !s.keyed() {
+	if !isKeyed(s) {
 		if len(value) != len(back) {
 			return nil
 		}
 		some := make(map[string]bool)
 		for i := range value {
-			r.Items = append(r.Items, &item{ID: s.id(back[i]), Rest: restOf(value[i], back[i], s.field(""))})
+			r.Items = append(r.Items, &item{ID: idOf(s, back[i]), Rest: restOf(value[i], back[i], fieldOf(s, ""))})
 			some[r.Items[i].ID] = some[r.Items[i].ID] || r.Items[i].Rest != nil
 		}
 		r.Items = slices.DeleteFunc(r.Items, func(i *item) bool { return !some[i.ID] })
@@ -123,15 +123,15 @@ func restOfItems(value, back []any, s *Schema) *rest {
 	}
 	left := make(map[string]any)
 	for _, b := range back {
-		left[s.id(b)] = b
+		left[idOf(s, b)] = b
 	}
 	for i, v := range value {
-		id := s.id(v)
+		id := idOf(s, v)
 		b, is := left[id]
 		delete(left, id)
 		if !is {
 			r.Items = append(r.Items, &item{ID: id, At: i, Rest: &rest{Value: encoded(v)}})
-		} else if part := restOf(v, b, s.field("")); part != nil {
+		} else if part := restOf(v, b, fieldOf(s, "")); part != nil {
 			r.Items = append(r.Items, &item{ID: id, Rest: part})
 		}
 	}
@@ -153,7 +153,7 @@ func (r *rest) apply(value any, is bool, s *Schema) (any, bool) {
 					continue
 				}
 				field, is := v[name]
-				if field, is = part.apply(field, is, s.field(name)); is {
+				if field, is = part.apply(field, is, fieldOf(s, name)); is {
 					all[name] = field
 				} else {
 					delete(all, name)
@@ -189,9 +189,9 @@ func (r *rest) applyItems(list []any, s *Schema) []any {
 	all := make([]any, 0, len(list))
 	for _, v := range list {
 		is := true
-		if id := s.id(v); len(parts[id]) > 0 {
+		if id := idOf(s, v); len(parts[id]) > 0 {
 			if part := parts[id][0].Rest; part != nil {
-				v, is = part.apply(v, true, s.field(""))
+				v, is = part.apply(v, true, fieldOf(s, ""))
 			}
 			parts[id] = parts[id][1:]
 		}
@@ -199,12 +199,12 @@ func (r *rest) applyItems(list []any, s *Schema) []any {
 			all = append(all, v)
 		}
 	}
-	if !s.keyed() {
+	if !isKeyed(s) {
 		return all
 	}
 	for _, i := range r.Items {
 		if i != nil && i.Rest != nil && len(parts[i.ID]) > 0 {
-			if v, is := i.Rest.apply(nil, false, s.field("")); is {
+			if v, is := i.Rest.apply(nil, false, fieldOf(s, "")); is {
 				all = slices.Insert(all, min(max(i.At, 0), len(all)), v)
 			}
 		}
@@ -212,8 +212,8 @@ func (r *rest) applyItems(list []any, s *Schema) []any {
 	return all
 }
 
-// field returns the schema of a field, or of the elements of a list. It is nil if there is none.
-func (s *Schema) field(name string) *Schema {
+// fieldOf returns the schema of a field, or of the elements of a list. It is nil if there is none.
+func fieldOf(s *Schema, name string) *Schema {
 	switch {
 	case s == nil:
 		return nil
@@ -225,15 +225,15 @@ func (s *Schema) field(name string) *Schema {
 	return s.values()
 }
 
-func (s *Schema) requires(name string) bool { return s != nil && slices.Contains(s.Required, name) }
+func requires(s *Schema, name string) bool { return s != nil && slices.Contains(s.Required, name) }
 
-// keyed reports whether a list is a map by keys.
-func (s *Schema) keyed() bool { return s != nil && s.ListType == "map" }
+// isKeyed reports whether a list is a map by keys.
+func isKeyed(s *Schema) bool { return s != nil && s.ListType == "map" }
 
-// id returns what tells an element of a list apart.
-func (s *Schema) id(v any) string {
+// idOf returns what tells an element of a list apart.
+func idOf(s *Schema, v any) string {
 	o, ok := v.(map[string]any)
-	if !s.keyed() || !ok {
+	if !isKeyed(s) || !ok {
 		return hash(v)
 	}
 	keys := make([]any, 0, len(s.ListMapKeys))

@@ -99,13 +99,13 @@ func (m migration) run(ctx context.Context, d *Definition) error {
 	switch {
 	case err != nil:
 		return err
-	case live.storage() != d.storage():
+	case storageOf(live) != storageOf(d):
 		return fmt.Errorf("objects are stored in %s and not in %s: install the definition first",
-			live.storage(), d.storage())
-	case live.migrated():
+			storageOf(live), storageOf(d))
+	case isMigrated(live):
 		return nil
 	}
-	gvk := kube.GVK{Group: live.Spec.Group, Version: live.storage(), Kind: live.Spec.Names.Kind}
+	gvk := kube.GVK{Group: live.Spec.Group, Version: storageOf(live), Kind: live.Spec.Names.Kind}
 	objects := kube.ViewOf[metav1.PartialObjectMetadata](m.client,
 		kube.Kind{GVK: gvk, Plural: live.Spec.Names.Plural, Scope: live.Spec.Scope})
 	// All keys are read first: the writes can take longer than the history of the server.
@@ -114,7 +114,7 @@ func (m migration) run(ctx context.Context, d *Definition) error {
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		keys = append(keys, key{o.Namespace, o.Name, o.UID, o.ResourceVersion, live.moved(o.ManagedFields)})
+		keys = append(keys, key{o.Namespace, o.Name, o.UID, o.ResourceVersion, moved(live, o.ManagedFields)})
 	}
 	m.log.Info("a migration begins", "definition", d.Name, "to", gvk.Version, "objects", len(keys))
 	if err := m.writeAll(ctx, objects, keys); err != nil {
@@ -191,16 +191,16 @@ func (m migration) finish(ctx context.Context, before *Definition) error {
 		if err != nil {
 			return err
 		}
-		if now.UID != before.UID || now.Generation != before.Generation || now.storage() != before.storage() {
+		if now.UID != before.UID || now.Generation != before.Generation || storageOf(now) != storageOf(before) {
 			return errors.New("the definition has changed in the meantime: migrate again")
 		}
 		version := fmt.Sprintf(`"metadata":{"uid":%q,"resourceVersion":%q`, now.UID, now.ResourceVersion)
-		if !slices.Equal(now.Status.StoredVersions, []string{now.storage()}) {
+		if !slices.Equal(now.Status.StoredVersions, []string{storageOf(now)}) {
 			err = m.definitions.Status().Patch(ctx, before.Name, types.MergePatchType,
-				fmt.Appendf(nil, `{%s},"status":{"storedVersions":[%q]}}`, version, now.storage()))
+				fmt.Appendf(nil, `{%s},"status":{"storedVersions":[%q]}}`, version, storageOf(now)))
 		} else {
 			_, err = m.definitions.Patch(ctx, before.Name, types.MergePatchType,
-				fmt.Appendf(nil, `{%s,"annotations":{%q:%q}}}`, version, migratedAnnotation, now.versionsText()))
+				fmt.Appendf(nil, `{%s,"annotations":{%q:%q}}}`, version, migratedAnnotation, versionsOf(now)))
 			if err == nil {
 				return nil
 			}
@@ -211,8 +211,8 @@ func (m migration) finish(ctx context.Context, before *Definition) error {
 	}
 }
 
-// storage returns the storage version.
-func (d *Definition) storage() string {
+// storageOf returns the storage version.
+func storageOf(d *Definition) string {
 	for _, v := range d.Spec.Versions {
 		if v.Storage {
 			return v.Name
@@ -221,16 +221,16 @@ func (d *Definition) storage() string {
 	return ""
 }
 
-// migrated reports whether nothing is left to migrate in a live definition.
-func (d *Definition) migrated() bool {
-	return slices.Equal(d.Status.StoredVersions, []string{d.storage()}) &&
-		d.Annotations[migratedAnnotation] == d.versionsText()
+// isMigrated reports whether nothing is left to migrate in a live definition.
+func isMigrated(d *Definition) bool {
+	return slices.Equal(d.Status.StoredVersions, []string{storageOf(d)}) &&
+		d.Annotations[migratedAnnotation] == versionsOf(d)
 }
 
-// versionsText names the served versions, after the storage version. Owners of fields may have used one that
+// versionsOf names the served versions, after the storage version. Owners of fields may have used one that
 // was served before.
-func (d *Definition) versionsText() string {
-	text := d.storage()
+func versionsOf(d *Definition) string {
+	text := storageOf(d)
 	for _, v := range d.Spec.Versions {
 		if v.Served && !v.Storage {
 			text += "," + v.Name
@@ -241,12 +241,12 @@ func (d *Definition) versionsText() string {
 
 // moved returns the managed fields of an object, with those of versions that are not served moved to the
 // storage version. It returns nil if they stay as they are.
-func (d *Definition) moved(entries []metav1.ManagedFieldsEntry) (all []metav1.ManagedFieldsEntry) {
+func moved(d *Definition, entries []metav1.ManagedFieldsEntry) (all []metav1.ManagedFieldsEntry) {
 	changed, group := false, d.Spec.Group+"/"
 	for _, e := range entries {
 		name, own := strings.CutPrefix(e.APIVersion, group)
 		if v := d.Version(name); !own || v == nil || !v.Served {
-			e.APIVersion, changed = group+d.storage(), true
+			e.APIVersion, changed = group+storageOf(d), true
 		}
 		same := func(o metav1.ManagedFieldsEntry) bool {
 			return o.Manager == e.Manager && o.Operation == e.Operation && o.Subresource == e.Subresource &&

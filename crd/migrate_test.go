@@ -16,10 +16,10 @@ func TestMoved(t *testing.T) {
 			FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	served := []metav1.ManagedFieldsEntry{entry("a", "example.com/v2", `{}`), entry("a", "example.com/v3", `{}`)}
-	if got := d.moved(served); got != nil {
+	if got := moved(d, served); got != nil {
 		t.Errorf("served versions: %v", got)
 	}
-	got := d.moved([]metav1.ManagedFieldsEntry{
+	got := moved(d, []metav1.ManagedFieldsEntry{
 		entry("a", "example.com/v1", `{"f:spec":{"f:a":{},"f:b":{"k:1":{}}}}`),
 		entry("b", "example.com/v0", `{"f:spec":{"f:c":{}}}`),
 		entry("a", "example.com/v2", `{"f:spec":{"f:b":{".":{}},"f:d":{}}}`),
@@ -45,18 +45,18 @@ func TestMigrated(t *testing.T) {
 		{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true},
 	}}}
 	d.Status.StoredVersions = []string{"v2"}
-	if d.migrated() {
+	if isMigrated(d) {
 		t.Error("it was never migrated")
 	}
-	d.Annotations = map[string]string{migratedAnnotation: d.versionsText()}
-	if !d.migrated() || d.versionsText() != "v2,v1" {
-		t.Error("it was migrated", d.versionsText())
+	d.Annotations = map[string]string{migratedAnnotation: versionsOf(d)}
+	if !isMigrated(d) || versionsOf(d) != "v2,v1" {
+		t.Error("it was migrated", versionsOf(d))
 	}
-	if d.Spec.Versions[0].Served = false; d.migrated() {
+	if d.Spec.Versions[0].Served = false; isMigrated(d) {
 		t.Error("a version is not served any more, and may have owners of fields")
 	}
-	d.Annotations[migratedAnnotation] = d.versionsText()
-	if d.Status.StoredVersions = []string{"v1", "v2"}; d.migrated() {
+	d.Annotations[migratedAnnotation] = versionsOf(d)
+	if d.Status.StoredVersions = []string{"v1", "v2"}; isMigrated(d) {
 		t.Error("objects may be stored in v1")
 	}
 }

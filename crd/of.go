@@ -259,7 +259,7 @@ func Join(stored *Definition, others ...*Definition) *Definition {
 			return &Definition{err: err}
 		}
 	}
-	if err := cmp.Or(joined.err, joined.checkPairs()); err != nil {
+	if err := cmp.Or(joined.err, checkPairs(&joined)); err != nil {
 		return &Definition{err: err}
 	}
 	return &joined
@@ -282,5 +282,5 @@ func (d *Definition) join(o *Definition) error {
 		v.Storage = false
 		d.Spec.Versions = append(d.Spec.Versions, v)
 	}
-	return d.joinPairs(o)
+	return joinPairs(d, o)
 }
