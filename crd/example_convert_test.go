@@ -44,7 +44,7 @@ func ExampleConverts() {
 			}),
 	)
 	old, err := definition.Convert([]byte(`{"apiVersion":"example.com/v2","kind":"Timer","metadata":{"name":"a"},
-		"spec":{"schedule":"0 * * * *","zone":"UTC"}}`), "v1")
+		"spec":{"schedule":"@daily","zone":"UTC"}}`), "v1")
 	if err != nil {
 		fmt.Println(err)
 	}
@@ -53,7 +53,7 @@ func ExampleConverts() {
 	_, err = definition.Convert(old, "v3")
 	fmt.Println(errors.Is(err, crd.ErrVersion))
 	// Output:
-	// {"apiVersion":"example.com/v2","kind":"Timer","metadata":{"name":"a"},"spec":{"schedule":"0 * * * *","zone":"UTC"}} <nil>
+	// {"apiVersion":"example.com/v2","kind":"Timer","metadata":{"name":"a"},"spec":{"schedule":"@daily","zone":"UTC"}} <nil>
 	// true
 }
 

@@ -216,7 +216,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := crd.Install(soon(t), s.client, v2)
-	if err == nil || !strings.Contains(err.Error(), "v1: the version is removed, and objects may be stored in it: migrate") {
+	if err == nil || !strings.Contains(err.Error(), "v1: the version is removed, and objects may be stored in it:") {
 		t.Errorf("removed: %v", err)
 	}
 	// This is a storage migration: objects are written again, then storedVersions
