@@ -47,3 +47,27 @@ func TestCircleOfAReplacement(t *testing.T) {
 	s.must(s.run(describe))
 	s.kept()
 }
+
+// Objects that wait for one node are told in one order, so that its message stays and the status is not written
+// again.
+func TestCircleOfManyObjects(t *testing.T) {
+	s := newScene(t)
+	things := s.shed.things()
+	s.must(s.run(func(p *Plan) {
+		s.step(p, things, "app", s.step(p, things, "middle", s.add(p, "old-1"), s.add(p, "old-2"), s.add(p, "old-3")))
+	}))
+	s.refuse = func(r *http.Request) int {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/plants/new") {
+			return 403
+		}
+		return 0
+	}
+	messages := make(map[string]bool)
+	for range 20 {
+		_ = s.run(func(p *Plan) { s.step(p, things, "app", s.step(p, things, "middle", s.add(p, "new"))) })
+		messages[s.is("new", Failed, "DeleteBeforeCreate").Message] = true
+	}
+	if len(messages) != 1 {
+		t.Errorf("the message changes: %v", messages)
+	}
+}

@@ -71,8 +71,10 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	r.walk(ctx, g.forward())
 	r.block()
 	now, later := r.inventory.leaving(p.nodes)
-	for rec, waits := range later {
-		rec.enter(Deleting, waitingFor(waits)+r.circle(rec, later), r.now)
+	for _, rec := range r.inventory.records { // in their order, because circle adds to messages
+		if waits := later[rec]; waits != nil {
+			rec.enter(Deleting, waitingFor(waits)+r.circle(rec, later), r.now)
+		}
 	}
 	return r.conclude(ctx, append(failed, r.leave(ctx, now)...), true)
 }
