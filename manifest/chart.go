@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pintle-go/pintle/webhook"
+	"github.com/pintle-go/pintle/internal/hooks"
 )
 
 // WriteChart writes the files of a Helm chart into a directory, which it creates if
@@ -65,10 +65,10 @@ func (o Operator) chart() (map[string][]byte, error) {
 		}
 		files["templates/"+p.name+".yaml"] = bytes.Join(documents, []byte("---\n"))
 	}
-	for i, d := range o.Registration().Definitions(o.Definitions...) {
+	for i, d := range o.serving().Definitions(o.place(), o.Definitions) {
 		path := "crds/" + d.Name + ".yaml"
 		text, err := d.YAML()
-		if err == nil && webhook.Converts(o.Definitions[i]) {
+		if err == nil && hooks.Converts(o.Definitions[i]) {
 			path = "templates/" + d.Name + ".yaml" // the address of its conversion has the release's namespace
 			text, err = o.kept(text)
 		}

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/pintle-go/pintle/internal/hooks"
 	"github.com/pintle-go/pintle/internal/pki"
-	"github.com/pintle-go/pintle/webhook"
 )
 
 // part is one file of the chart: objects that belong together.
@@ -79,11 +79,9 @@ func (o Operator) parts() ([]part, error) {
 		parts = append(parts, part{"objects", objects})
 	}
 	parts = append(parts, part{"deployment", []any{o.deployment(parts)}})
-	hooks, err := o.Registration().Objects(webhook.Pods{
-		Namespace: o.Install.Namespace, Name: o.Name, Labels: o.Labels(), Ports: o.ports(),
-	}, o.Webhooks...)
-	if len(hooks) > 0 {
-		parts = append(parts, part{"webhooks", hooks})
+	called, err := o.serving().Objects(hooks.Pods{Labels: o.Labels(), Ports: o.ports()}, o.place())
+	if len(called) > 0 {
+		parts = append(parts, part{"webhooks", called})
 	}
 	return parts, err
 }

@@ -188,12 +188,11 @@ func (o Operator) withDefaults() (Operator, error) {
 			wrong = append(wrong, errors.New("a definition is nil"))
 		} else if err := d.Err(); err != nil {
 			wrong = append(wrong, err)
-		} else if webhook.Converts(d) && !webhook.Converted(d, o.Webhooks...) {
-			wrong = append(wrong, fmt.Errorf("definition %s has functions that convert, which nobody calls: "+
-				"add webhook.Convert of it to Webhooks", d.Name))
 		}
 	}
-	if err := webhook.Check(o.Webhooks...); err != nil {
+	if s, err := webhook.Serving(o.Webhooks...); err != nil {
+		wrong = append(wrong, err)
+	} else if err := s.Check(o.Definitions); err != nil {
 		wrong = append(wrong, err)
 	} else if port, err := o.port(); o.called() && port == 0 && err == nil {
 		wrong = append(wrong, errors.New("webhooks need an Address in the Options"))
@@ -204,7 +203,7 @@ func (o Operator) withDefaults() (Operator, error) {
 // needs returns all rights: the declared ones, and those that follow from Options and Webhooks.
 func (o Operator) needs() []Rules {
 	all := o.declared()
-	if issuer, err := o.Registration().Issuer(o.Webhooks...); err == nil && issuer != nil && !o.certified() {
+	if issuer, err := o.serving().Issuer(o.place()); err == nil && issuer != nil && !o.certified() {
 		issuer.Namespace = o.Install.Namespace
 		all = append(all, Issues(issuer)) // parts returns the error
 	}

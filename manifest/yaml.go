@@ -39,7 +39,7 @@ func (o Operator) YAML() ([]byte, error) {
 			return nil, o.wrap(err)
 		}
 	}
-	for _, d := range o.Registration().Definitions(o.Definitions...) {
+	for _, d := range o.serving().Definitions(o.place(), o.Definitions) {
 		doc, err := d.YAML()
 		if err != nil {
 			return nil, o.wrap(err)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/fieldmanager"
+	"github.com/pintle-go/pintle/internal/hooks"
 	"github.com/pintle-go/pintle/internal/pod"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/manifest"
@@ -206,10 +207,14 @@ func (c command) operate(ctx context.Context) error {
 			return err
 		}
 	}
-	called, err := webhook.Program{
-		Way: webhook.Way(c.webhooks), InPod: c.inPod, Client: client, Options: &options, At: o.Registration(),
-		Certified: options.TLS != nil || options.CertDir != "", Definitions: o.Definitions,
-	}.Start(o.Webhooks...)
+	serving, err := webhook.Serving(o.Webhooks...)
+	if err != nil {
+		return err
+	}
+	called, err := serving.Start(hooks.Program{
+		Way: hooks.Way(c.webhooks), InPod: c.inPod, Client: client, Options: &options,
+		At: hooks.PlaceOf(o.Name, cmp.Or(o.Install.Namespace, o.Name), o.Definitions), Definitions: o.Definitions,
+	})
 	if err != nil {
 		return err
 	}

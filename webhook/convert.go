@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/hooks"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -29,7 +30,7 @@ func Convert(d *crd.Definition) Hook {
 		h.err = errors.New("make webhook to convert: the definition is nil")
 	case d.Err() != nil:
 		h.err = d.Err()
-	case !Converts(d):
+	case !hooks.Converts(d):
 		h.err = errors.New("make webhook to convert " + d.Name + ": the definition has no functions, or an address already")
 	default:
 		h.kind = kube.Kind{
@@ -40,30 +41,15 @@ func Convert(d *crd.Definition) Hook {
 	return h
 }
 
-// Converts reports whether a definition has functions that convert, and no address at which the
-// API server finds them.
-func Converts(d *crd.Definition) bool {
-	if d == nil || d.Err() != nil || d.Spec.Conversion == nil || d.Spec.Conversion.Webhook == nil {
-		return false
-	}
-	return d.Spec.Conversion.Strategy == "Webhook" && d.Spec.Conversion.Webhook.ClientConfig == nil
-}
-
-// Converted reports whether a hook of [Convert] is for a definition.
-func Converted(d *crd.Definition, hooks ...Hook) bool {
-	path := conversionPath(d)
-	return slices.ContainsFunc(hooks, func(h Hook) bool { return h != nil && h.Path() == path })
-}
-
-// Definitions returns definitions with the address of their conversion. It leaves those that have
+// definitions returns definitions with the address of their conversion. It leaves those that have
 // no functions, or an address, as they are.
-func (r Registration) Definitions(all ...*crd.Definition) []*crd.Definition {
+func (r Registration) definitions(all []*crd.Definition) []*crd.Definition {
 	all = slices.Clone(all)
 	for i, d := range all {
-		if !Converts(d) {
+		if !hooks.Converts(d) {
 			continue
 		}
-		path := conversionPath(d)
+		path := hooks.ConversionPath(d)
 		with := *d
 		conversion, hook := *d.Spec.Conversion, *d.Spec.Conversion.Webhook
 		if r.URL != "" {
@@ -80,19 +66,14 @@ func (r Registration) Definitions(all ...*crd.Definition) []*crd.Definition {
 	return all
 }
 
-// conversionPath is the path at which the objects of a definition are converted.
-func conversionPath(d *crd.Definition) string {
-	return prefix + strings.Join([]string{string(converts), d.Spec.Group, strings.ToLower(d.Spec.Names.Kind)}, "/")
-}
-
 // ofDefinitions returns the definitions of the hooks that convert.
-func ofDefinitions(hooks []Hook) (all []*crd.Definition) {
-	for _, h := range hooks {
+func ofDefinitions(all []Hook) (definitions []*crd.Definition) {
+	for _, h := range all {
 		if d := h.base().definition; d != nil {
-			all = append(all, d)
+			definitions = append(definitions, d)
 		}
 	}
-	return all
+	return definitions
 }
 
 // noted keeps the status of an answer.

@@ -16,6 +16,7 @@ import (
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/internal/groups"
+	"github.com/pintle-go/pintle/internal/hooks"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -38,10 +39,8 @@ type Hook interface {
 	check(all []Hook) error
 	handler(Options, []Hook) (http.Handler, error)
 	serve(*controller.Options, *certificate.Issuer, []Hook) error
-	start(Program, []Hook) (Started, error)
 	configurations(Registration, []Hook) ([]*Configuration, error)
-	objects(Pods, Registration, []Hook) ([]any, error)
-	issuer(Registration, []Hook) (*certificate.Issuer, error)
+	serving([]Hook) hooks.Serving
 }
 
 // Target names the objects of a hook. It is a [kube.Reader], [kube.View] or [kube.Resource], or a [Subresource].
@@ -221,7 +220,7 @@ func (h *hook) object() string {
 // Path implements [Hook].
 func (h *hook) Path() string {
 	if h.definition != nil {
-		return conversionPath(h.definition)
+		return hooks.ConversionPath(h.definition)
 	}
 	path := prefix + strings.Join([]string{
 		string(h.verb), groupOrCore(h.kind.Group), h.kind.Version, strings.ToLower(h.kind.Kind),

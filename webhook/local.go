@@ -30,7 +30,7 @@ const localLife = 365 * 24 * time.Hour
 
 // listen serves hooks at a free port of 127.0.0.1, with a certificate of an authority that nobody
 // else has.
-func (h *hook) listen(o Options, hooks []Hook) (*local, error) {
+func listen(o Options, hooks []Hook) (*local, error) {
 	handler, err := Handler(o, hooks...)
 	if err != nil {
 		return nil, err

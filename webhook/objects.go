@@ -2,43 +2,60 @@ package webhook
 
 import (
 	"github.com/pintle-go/pintle/certificate"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/hooks"
 )
 
-// Pods are those of a program that serves hooks.
-type Pods struct {
-	Namespace, Name string
-	// Labels are those of the pods and of the objects about them.
-	Labels map[string]string
-	// Ports are those that the pods listen at.
-	Ports []int32
-}
-
-// Objects returns what a cluster needs besides Deployment and Service to call hooks: the
-// configurations, a PodDisruptionBudget that leaves a pod while a node is drained, and a
-// NetworkPolicy that keeps the ports open. The policy names nobody who may reach them, because no
-// selector matches an API server in the network of its node.
-func (r Registration) Objects(p Pods, hooks ...Hook) ([]any, error) {
-	if err := Check(hooks...); err != nil || len(hooks) == 0 {
-		return nil, err
+// Serving is for package program and package manifest: it returns what serves and renders hooks.
+// Programs that use neither have [Serve] and [Registration.Configurations]. Its counterpart is
+// webhook.Server of controller-runtime.
+func Serving(all ...Hook) (hooks.Serving, error) {
+	if err := Check(all...); err != nil || len(all) == 0 {
+		return hooks.None{}, err
 	}
-	return hooks[0].objects(p, r, hooks)
+	return all[0].serving(all), nil
 }
 
-// The objects of others are maps, so that no program links the packages of their types.
-func (h *hook) objects(p Pods, r Registration, hooks []Hook) ([]any, error) {
-	configurations, err := h.configurations(r, hooks)
+func (*hook) serving(all []Hook) hooks.Serving { return serving(all) }
+
+// serving implements [hooks.Serving].
+type serving []Hook
+
+// at returns the registration of a place.
+func at(p hooks.Place) Registration {
+	return Registration{Name: p.Name, Namespace: p.Namespace, Service: p.Name, Kinds: p.Kinds}
+}
+
+// Check implements [hooks.Serving].
+func (s serving) Check(definitions []*crd.Definition) error {
+	var paths hooks.None
+	for _, h := range s {
+		paths = append(paths, h.Path())
+	}
+	return paths.Check(definitions)
+}
+
+// Definitions implements [hooks.Serving].
+func (s serving) Definitions(p hooks.Place, all []*crd.Definition) []*crd.Definition {
+	return at(p).definitions(all)
+}
+
+// Objects implements [hooks.Serving]. The objects of others are maps, so that no program links the
+// packages of their types.
+func (s serving) Objects(pods hooks.Pods, p hooks.Place) ([]any, error) {
+	configurations, err := at(p).Configurations(s...)
 	if err != nil {
 		return nil, err
 	}
 	object := func(apiVersion, kind string, spec map[string]any) map[string]any {
 		return map[string]any{
 			"apiVersion": apiVersion, "kind": kind, "spec": spec,
-			"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "labels": p.Labels},
+			"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "labels": pods.Labels},
 		}
 	}
-	selector := map[string]any{"matchLabels": p.Labels}
+	selector := map[string]any{"matchLabels": pods.Labels}
 	var ports []any
-	for _, port := range p.Ports {
+	for _, port := range pods.Ports {
 		ports = append(ports, map[string]any{"protocol": "TCP", "port": port})
 	}
 	all := []any{
@@ -49,27 +66,19 @@ func (h *hook) objects(p Pods, r Registration, hooks []Hook) ([]any, error) {
 		}),
 	}
 	for _, c := range configurations {
-		c.Labels = p.Labels
+		c.Labels = pods.Labels
 		all = append(all, c)
 	}
 	return all, nil
 }
 
-// Issuer returns the issuer of the certificate by which the API server knows the hooks. It puts its
-// authority into the configurations, and lacks a Client.
-func (r Registration) Issuer(hooks ...Hook) (*certificate.Issuer, error) {
-	if err := Check(hooks...); err != nil || len(hooks) == 0 {
-		return nil, err
-	}
-	return hooks[0].issuer(r, hooks)
-}
-
-func (h *hook) issuer(r Registration, hooks []Hook) (*certificate.Issuer, error) {
-	configurations, err := h.configurations(r, hooks)
+// Issuer implements [hooks.Serving].
+func (s serving) Issuer(p hooks.Place) (*certificate.Issuer, error) {
+	configurations, err := at(p).Configurations(s...)
 	if err != nil {
 		return nil, err
 	}
-	issuer := &certificate.Issuer{Service: r.Service}
+	issuer := &certificate.Issuer{Service: p.Name}
 	for _, c := range configurations {
 		if c.Kind == validatingKind {
 			issuer.Targets = append(issuer.Targets, certificate.ValidatingWebhooks(c.Name))
@@ -77,7 +86,7 @@ func (h *hook) issuer(r Registration, hooks []Hook) (*certificate.Issuer, error)
 			issuer.Targets = append(issuer.Targets, certificate.MutatingWebhooks(c.Name))
 		}
 	}
-	for _, d := range ofDefinitions(hooks) {
+	for _, d := range ofDefinitions(s) {
 		issuer.Targets = append(issuer.Targets, certificate.Conversion(d.Name))
 		issuer.AuthorityLifetime = conversionLife
 	}
