@@ -58,10 +58,8 @@ func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	failed := r.leave(ctx, all)
 	left := slices.ContainsFunc(r.inventory.records, func(rec *record) bool { return rec.Kind != "" })
 	if !left && len(failed) == 0 {
-		if orphans {
-			if err := p.dismiss(ctx); err != nil {
-				return controller.Done, err
-			}
+		if err := p.dismiss(ctx); err != nil {
+			return controller.Done, err
 		}
 		p.Monitor.Forget(p.owner)
 		return controller.Done, nil // the status goes with the owner

@@ -21,6 +21,9 @@ import (
 // has lost its reference. Marked objects have none to lose, so a plan with Marks has a witness: an empty
 // Secret with an owner reference.
 
+// witnessType tells witnesses from other Secrets.
+const witnessType corev1.SecretType = "plan.pintle.dev/witness"
+
 // testimony is what an object says about the deletion of its owner.
 type testimony int
 
@@ -53,7 +56,7 @@ func (p *Plan) Orphans(ctx context.Context) (bool, error) {
 	if testify(p.owner.GetFinalizers(), nil, p.isOwner) == orphaned {
 		return true, nil
 	}
-	all, said := append(slices.Clip(p.status.Nodes), p.witness()), silent
+	all, said := append([]NodeStatus{p.witness()}, p.status.Nodes...), silent // it spares the others the question
 	for _, s := range all {
 		if s.Undo == undoOrphan {
 			return true, nil // an earlier call has seen it
@@ -97,14 +100,21 @@ func (p *Plan) callWitness(ctx context.Context) error {
 	at := p.witness()
 	secrets := kube.For[corev1.Secret](p.client).In(at.Namespace)
 	o := new(corev1.Secret)
-	o.Name = at.ObjectName
+	o.Name, o.Type = at.ObjectName, witnessType
 	o.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind, Name: p.owner.GetName(), UID: p.owner.GetUID(),
 	}}
 	is, err := secrets.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
-		if is, err = secrets.Get(ctx, at.ObjectName); err == nil && !slices.ContainsFunc(is.OwnerReferences, p.isOwner) {
+		is, err = secrets.Get(ctx, at.ObjectName)
+		switch {
+		case err != nil || slices.ContainsFunc(is.OwnerReferences, p.isOwner):
+		case is.Type != witnessType:
 			err = kube.ErrTaken
+		default: // it is a former owner's, because there is one of a name at a time
+			if err = secrets.Delete(ctx, is.Name, metav1.DeleteOptions{Preconditions: asSeen(is)}); err == nil {
+				is, err = secrets.Create(ctx, o)
+			}
 		}
 	}
 	if err != nil {
@@ -114,7 +124,8 @@ func (p *Plan) callWitness(ctx context.Context) error {
 	return nil
 }
 
-// dismiss deletes the witness of an owner that orphans its children.
+// dismiss deletes the witness. The garbage collector may do that later than another owner of the name is made, and
+// does not do it if the owner orphans its children.
 func (p *Plan) dismiss(ctx context.Context) error {
 	at := p.witness()
 	if at.UID == "" {
