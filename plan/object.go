@@ -314,7 +314,7 @@ func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 // Ensure looks at owner references itself if a store runs and the child has one. It does not
 // look at marks, which matter before the object is the owner's.
 func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
-	if n.writes == nil || !c.marked && c.stored && c.known {
+	if n.writes == nil {
 		return nil
 	}
 	o, err := n.read(ctx, c.key)
@@ -327,7 +327,16 @@ func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
 	case err != nil:
 		return err
 	}
-	return n.plan.mayTake(any(o).(metav1.Object), any(n.wanted).(metav1.Object).GetLabels(), n.kind.Kind)
+	is := any(o).(metav1.Object)
+	if c.known && !n.plan.Owns(is) && metav1.GetControllerOfNoCopy(is) == nil {
+		if err := n.plan.stays(ctx); err != nil {
+			return err
+		}
+	}
+	if !c.marked && c.stored && c.known {
+		return nil
+	}
+	return n.plan.mayTake(is, any(n.wanted).(metav1.Object).GetLabels(), n.kind.Kind)
 }
 
 func (n *objectNode[T]) keep(a answer, r *record, _ time.Time, v *verdict) {

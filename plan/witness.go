@@ -33,14 +33,14 @@ const (
 	held               // the owner does not
 )
 
-// testify decides by the finalizers of an owner and by one of its objects, nil if it is not there.
-func testify(finalizers []string, child metav1.Object, isOwner func(metav1.OwnerReference) bool) testimony {
+// testify decides by an object of the owner. One that was made since the owner is deleted says nothing: a run that had
+// begun before has made it, and the garbage collector may have been there already.
+func (p *Plan) testify(child metav1.Object) testimony {
+	deleted, created := p.owner.GetDeletionTimestamp(), child.GetCreationTimestamp()
 	switch {
-	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
-		return orphaned
-	case child == nil:
+	case deleted != nil && !created.Before(deleted):
 		return silent
-	case slices.ContainsFunc(child.GetOwnerReferences(), isOwner):
+	case slices.ContainsFunc(child.GetOwnerReferences(), p.isOwner):
 		return held
 	case child.GetAnnotations()[Mark] != "", child.GetDeletionTimestamp() != nil, metav1.GetControllerOfNoCopy(child) != nil:
 		return silent
@@ -53,7 +53,7 @@ func testify(finalizers []string, child metav1.Object, isOwner func(metav1.Owner
 // Delete asks it. The garbage collector may end the option before it is seen. Then the children tell,
 // so a plan that has no object with an owner reference needs Marks.
 func (p *Plan) Orphans(ctx context.Context) (bool, error) {
-	if testify(p.owner.GetFinalizers(), nil, p.isOwner) == orphaned {
+	if slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return true, nil
 	}
 	all, said := append([]NodeStatus{p.witness()}, p.status.Nodes...), silent // it spares the others the question
@@ -77,11 +77,25 @@ func (p *Plan) Orphans(ctx context.Context) (bool, error) {
 		case is.UID != s.UID:
 			continue
 		}
-		if said = max(said, testify(nil, is, p.isOwner)); said == held {
+		if said = max(said, p.testify(is)); said == held {
 			break
 		}
 	}
 	return said == orphaned, nil
+}
+
+// stays returns an error if the owner is being deleted, which its store need not show yet. An object that has lost its
+// reference gets none then: it may have been orphaned, and would say the contrary.
+func (p *Plan) stays(ctx context.Context) error {
+	for o, err := range p.view(p.kind, p.owner.GetNamespace()).Fielded("metadata.name=" + p.owner.GetName()).List(ctx) {
+		switch {
+		case err != nil:
+			return fmt.Errorf("see whether the owner is being deleted: %w", err)
+		case o.UID == p.owner.GetUID() && o.DeletionTimestamp == nil:
+			return nil
+		}
+	}
+	return errors.New("the owner is being deleted, and the object has lost its reference to it")
 }
 
 // witness identifies the Secret. Without a UID there is none.

@@ -282,6 +282,12 @@ func (w *world) serve(r *http.Request, body []byte) (int, any) {
 		return w.secret(r, path, body)
 	}
 	switch {
+	case r.Method == http.MethodGet && strings.HasPrefix(gardenPath, path+"/"):
+		return 200, map[string]any{
+			"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{map[string]any{
+				"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": w.garden().ObjectMeta,
+			}},
+		}
 	case r.Method == http.MethodGet && o == nil, r.Method == http.MethodDelete && o == nil:
 		return 404, nil
 	case r.Method == http.MethodGet:
