@@ -113,7 +113,7 @@ lint: ## check style, golden files, leak checks, and the documentation's snippet
 	@$(tools) english
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
-	@echo "lint: the documentation's links, the numbers in the README, and its recording"
+	@echo "lint: the links of the documentation, its counted numbers, and its recording"
 	@$(tools) links
 	@$(tools) counts
 	@$(tools) record -check -o docs/recording.svg docs/recording.txt

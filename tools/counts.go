@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// checkCounts compares the numbers in README.md with the sources. A comment before a
+// checkCounts compares the numbers in the documents with the sources. A comment before a
 // number tells how it is counted:
 //
 //	<!-- count lines FILE -->   lines of code of a Go file below its imports
@@ -25,28 +25,38 @@ import (
 //	<!-- count low -->          the lowest release of the k8s.io modules
 //	<!-- count high -->         the highest release of the k8s.io modules
 //
-// Every number in the text needs such a comment. Numbers in code, in links and between
-// the comments "bench-quick" and "/bench-quick" need none, because they are measured.
+// Every number in the text of README.md needs such a comment. Numbers in code, in links and
+// between the comments "bench-quick" and "/bench-quick" need none, because they are measured.
 func checkCounts(ctx context.Context, repo *Repo, _ []string) error {
-	data, err := os.ReadFile(filepath.Join(repo.Dir, "README.md"))
+	names, err := repo.documents(ctx)
 	if err != nil {
-		return fmt.Errorf("read README: %w", err)
+		return err
 	}
-	counted, unmarked := readCounts(string(data))
 	var found []error
-	for _, number := range unmarked {
-		found = append(found, fmt.Errorf("README.md: %s: %w", number, errUncounted))
-	}
-	for _, c := range counted {
-		want, err := repo.count(ctx, c.what)
-		if err == nil && c.number != want {
-			err = fmt.Errorf("the README has %s, the sources have %s", c.number, want)
-		}
+	numbers := 0
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(repo.Dir, name))
 		if err != nil {
-			found = append(found, fmt.Errorf("README.md: count %s: %w", c.what, err))
+			return fmt.Errorf("read document: %w", err)
+		}
+		counted, unmarked := readCounts(string(data))
+		numbers += len(counted)
+		if name == "README.md" {
+			for _, number := range unmarked {
+				found = append(found, fmt.Errorf("%s: %s: %w", name, number, errUncounted))
+			}
+		}
+		for _, c := range counted {
+			want, err := repo.count(ctx, c.what)
+			if err == nil && c.number != want {
+				err = fmt.Errorf("the document has %s, the sources have %s", c.number, want)
+			}
+			if err != nil {
+				found = append(found, fmt.Errorf("%s: count %s: %w", name, c.what, err))
+			}
 		}
 	}
-	fmt.Printf("counts: %d numbers in README.md\n", len(counted))
+	fmt.Printf("counts: %d numbers in %d documents\n", numbers, len(names))
 	return errors.Join(found...)
 }
 

@@ -49,7 +49,7 @@ func checks() []check {
 			checkMessages,
 		},
 		{"links", "check the links of the documentation, and with -site of its web site", checkLinks},
-		{"counts", "compare the numbers in the README with the sources", checkCounts},
+		{"counts", "compare the numbers in the documents with the sources", checkCounts},
 		{"record", "record a session of a terminal as a picture", recordSession},
 		{"suites", "run other projects' tests against the cluster and the definitions (-only STEP)", runSuites},
 		{"image", "check the compressed size of an image archive", checkImage},
