@@ -2,7 +2,6 @@ package crd
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -336,7 +335,7 @@ func (p *pair) call(o *object, next string, up bool) (*object, error) {
 			n.annotate(key, text)
 		}
 	}
-	text, err := json.Marshal(to)
+	text, err := jsonfields.Encode(to) // a schema that requires a list refuses null
 	if err == nil {
 		err = experiment.Unmarshal(text, &n.fields, readOptions)
 	}
