@@ -237,7 +237,7 @@ func (i *Issuer) running() (*running, error) {
 		}
 		objects := kube.ViewOf[served](i.Client, t.kind).With(kube.WriteOptions{FieldManager: manager})
 		log := r.log.With("target", t.String())
-		r.targets = append(r.targets, &watched{Target: t, objects: objects, mine: mine, log: log})
+		r.targets = append(r.targets, &watched{Target: t, objects: objects, mine: mine, names: r.terms.names, log: log})
 	}
 	return r, nil
 }

@@ -139,7 +139,7 @@ func (f fixture) published(i int, bundle []byte) error {
 	if err != nil {
 		f.Fatal(err)
 	}
-	wanted, holds := o.with(bundle, service{f.namespace, "farm"})
+	wanted, holds := o.with(bundle, service{f.namespace, "farm"}, []string{"127.0.0.1"})
 	text, _ := json.Marshal(wanted)
 	if !holds || !bytes.Contains(text, []byte("caBundle")) || len(bundle) == 0 {
 		return fmt.Errorf("%s is %+v, want a bundle of %d bytes", f.targets[i], o, len(bundle))

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,6 +88,7 @@ type webhook struct {
 }
 
 type clientConfig struct {
+	URL      string   `json:"url,omitempty"`
 	Service  *service `json:"service,omitempty"`
 	CABundle []byte   `json:"caBundle,omitempty"`
 }
@@ -96,9 +99,10 @@ type service struct {
 }
 
 // with returns a patch of the fields of an object that have to hold a bundle, and
-// reports whether they hold it already. They are the fields about a server by its URL, and
-// about the service mine. The fields about other services are left out.
-func (o *served) with(bundle []byte, mine service) (wanted patch, holds bool) {
+// reports whether they hold it already. They are the fields about the service mine, and about
+// a server by its URL, if one of the names is its host. The fields about others are left out: a
+// program on a developer's machine has an authority of its own.
+func (o *served) with(bundle []byte, mine service, names []string) (wanted patch, holds bool) {
 	holds = true
 	put := func(is []byte) []byte {
 		holds = holds && bytes.Equal(is, bundle)
@@ -106,6 +110,9 @@ func (o *served) with(bundle []byte, mine service) (wanted patch, holds bool) {
 	}
 	client := func(c *clientConfig) *clientConfig {
 		if c == nil || c.Service != nil && *c.Service != mine {
+			return nil
+		}
+		if u, err := url.Parse(c.URL); c.Service == nil && (err != nil || !slices.Contains(names, u.Hostname())) {
 			return nil
 		}
 		return &clientConfig{CABundle: put(c.CABundle)}
@@ -149,6 +156,7 @@ type watched struct {
 	Target
 	objects kube.View[served]
 	mine    service
+	names   []string // of the server
 	log     *slog.Logger
 
 	synced, known bool    // the watch has shown a state, and this is the present one
@@ -182,7 +190,7 @@ func (w *watched) holds(bundle []byte) bool {
 	if !w.known || w.object == nil {
 		return w.known
 	}
-	_, holds := w.object.with(bundle, w.mine)
+	_, holds := w.object.with(bundle, w.mine, w.names)
 	return holds
 }
 
@@ -202,7 +210,7 @@ func (w *watched) publish(ctx context.Context, bundle []byte) (again time.Durati
 		return w.pace.left(), nil
 	}
 	w.pace.count()
-	body, _ := w.object.with(bundle, w.mine)
+	body, _ := w.object.with(bundle, w.mine, w.names)
 	body.APIVersion, body.Kind = w.kind.GroupVersion().String(), w.kind.Kind
 	body.Metadata.Name, body.Metadata.UID, body.Metadata.ResourceVersion = w.name, w.object.UID, w.object.ResourceVersion
 	text, err := json.Marshal(body)

@@ -276,9 +276,9 @@ func step(d *Definition, o *object, p *pair, next string) (*object, error) {
 		return nil, err
 	}
 	note := o.annotations[keptPrefix+next]
-	if note == tooLarge && up {
-		return nil, fmt.Errorf("%s lacks fields of %s that are too large to be kept: write the object in %s",
-			o.version, next, next)
+	if up && (note == tooLarge || note == unknown) {
+		return nil, fmt.Errorf("%s lacks fields of %s that could not be kept: they are %s: write the object in %s",
+			o.version, next, strings.Trim(note, `"`), next)
 	}
 	delete(n.annotations, keptPrefix+next)
 	delete(n.annotations, keptPrefix+o.version)
@@ -286,13 +286,14 @@ func step(d *Definition, o *object, p *pair, next string) (*object, error) {
 		return nil, err
 	}
 	back, err := p.call(n, o.version, !up)
-	if err != nil {
-		if err = fmt.Errorf("convert back to %s: %w", o.version, err); !up {
-			err = nil // to read an object must not fail
-		}
-		return n, err
+	switch {
+	case err == nil:
+		note, err = o.lost(back, from)
+	case up:
+		err = fmt.Errorf("convert back to %s: %w", o.version, err)
+	default:
+		note, err = unknown, nil // to read an object must not fail
 	}
-	note, err = o.lost(back, from)
 	if err != nil || note == "" {
 		return n, err
 	}

@@ -21,6 +21,9 @@ const maxKept = 200 << 10
 // tooLarge is in the place of a note that is larger.
 const tooLarge = `"too large"`
 
+// unknown is in the place of a note about an object that cannot be converted back.
+const unknown = `"unknown"`
+
 // rest is what a conversion of a value to another version and back loses. Without Fields and Items it
 // replaces the value as a whole.
 type rest struct {
