@@ -80,6 +80,7 @@ func Converts[Other, Stored any](version *Definition, toStored func(*Other, *Sto
 // pairs are the functions of a definition. Programs without any do not link their code.
 type pairs interface {
 	ready(d *Definition, log *slog.Logger) error
+	readdress(before, d *Definition) []byte
 }
 
 // functions are those of the versions that are not the storage version.
@@ -196,6 +197,26 @@ func (functions) ready(d *Definition, log *slog.Logger) error {
 	if len(served) > 2 {
 		log.Warn("the API server converts each write of an object into every served version: serve at most two",
 			"definition", d.Name, "served", served)
+	}
+	return nil
+}
+
+// readdress returns the merge patch that an installed definition needs before another one is applied:
+// one has a URL as its address, and the other a Service. With an apply alone it would have both if the
+// managers differ, and the server refuses that. It returns nil if nothing is needed.
+func (functions) readdress(before, d *Definition) []byte {
+	was, is := before.address(), d.address()
+	if was == nil || is == nil || (was.URL == nil) == (is.URL == nil) {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"conversion":{"webhook":{"clientConfig":%s}}}}`,
+		before.UID, before.ResourceVersion, encoded(map[string]any{"url": is.URL, "service": is.Service, "caBundle": is.CABundle}))
+}
+
+// address returns the address of the webhook that converts, or nil.
+func (d *Definition) address() *WebhookClientConfig {
+	if c := d.Spec.Conversion; c != nil && c.Webhook != nil {
+		return c.Webhook.ClientConfig
 	}
 	return nil
 }

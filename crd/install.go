@@ -117,7 +117,16 @@ func (i installer) apply(ctx context.Context, d, before *Definition, stays bool)
 			err = i.definitions.UntilGone(ctx, d.Name)
 		default:
 			var patch []byte
-			if patch, err = d.patch(before); err == nil {
+			if before != nil && d.pairs != nil {
+				patch = d.pairs.readdress(before, d)
+			}
+			if patch != nil {
+				before, err = i.definitions.Patch(ctx, d.Name, types.MergePatchType, patch)
+			}
+			if err == nil {
+				patch, err = d.patch(before)
+			}
+			if err == nil {
 				_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
 			}
 			if !changed(err) || try == maxConflicts {

@@ -3,10 +3,15 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/hooks"
@@ -46,6 +51,31 @@ func (s serving) Start(p hooks.Program) (hooks.Started, error) {
 // unregisterTime is how long a program that ends waits for the API server to forget its hooks.
 const unregisterTime = 5 * time.Second
 
+// readdress gives the definitions that lead to a URL the address of the operator in the cluster. It leaves
+// those to which another process has given its own.
+func (p Program) readdress(ctx context.Context, url string) error {
+	var failed []error
+	definitions := kube.For[crd.Definition](p.Client)
+	for i, d := range p.At.Definitions(p.Definitions...) {
+		if !Converts(p.Definitions[i]) {
+			continue
+		}
+		live, err := definitions.Get(ctx, d.Name)
+		if err == nil && live.Spec.Conversion != nil && live.Spec.Conversion.Webhook != nil {
+			if c := live.Spec.Conversion.Webhook.ClientConfig; c != nil && c.URL != nil && strings.HasPrefix(*c.URL, url+"/") {
+				patch, _ := json.Marshal(map[string]any{"url": nil, "caBundle": nil, "service": d.Spec.Conversion.Webhook.ClientConfig.Service})
+				_, err = definitions.Patch(ctx, d.Name, types.MergePatchType, fmt.Appendf(nil,
+					`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"conversion":{"webhook":{"clientConfig":%s}}}}`,
+					live.UID, live.ResourceVersion, patch))
+			}
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failed = append(failed, fmt.Errorf("give definition %s its address: %w", d.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
 // develop registers hooks by URL while the program runs.
 func (s serving) develop(p hooks.Program) (hooks.Started, error) {
 	l, err := listen(Options{Logger: p.Options.Logger, Metrics: p.Options.Metrics, Ignore: true}, s)
@@ -70,7 +100,7 @@ func (s serving) develop(p hooks.Program) (hooks.Started, error) {
 	return hooks.Started{Definitions: as.definitions(p.Definitions), Stop: func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTime)
 		defer cancel()
-		if err := l.remove(ctx); err != nil {
+		if err := errors.Join(l.remove(ctx), p.readdress(ctx, l.url)); err != nil {
 			log.Warn("the webhooks of this process stay registered, with the failure policy Ignore", "error", err)
 		}
 		l.close()
