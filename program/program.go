@@ -213,7 +213,7 @@ func (c command) operate(ctx context.Context) error {
 	}
 	called, err := serving.Start(hooks.Program{
 		Way: hooks.Way(c.webhooks), InPod: c.inPod, Client: client, Options: &options,
-		At: hooks.PlaceOf(o.Name, cmp.Or(o.Install.Namespace, o.Name), o.Definitions), Definitions: o.Definitions,
+		At: hooks.PlaceOf(o.Name, o.Install.Namespace, o.Definitions), Definitions: o.Definitions,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/hooks"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -18,10 +19,10 @@ func TestDevelopTakesConversionOver(t *testing.T) {
 	h := hookedServer(t)
 	d := h.definition(t, false)
 	d.Spec.Conversion.Webhook.ClientConfig = nil
-	at := Registration{Name: "timers", Namespace: h.namespace, Service: "timers"}
+	place := hooks.Place{Name: "timers", Namespace: h.namespace}
 	definitions := kube.For[crd.Definition](h.client)
 	kubectl := func() error {
-		printed := at.Definitions(d)[0]
+		printed := at(place).definitions([]*crd.Definition{d})[0]
 		text, err := json.Marshal(map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": d.Name}, "spec": printed.Spec,
@@ -35,11 +36,11 @@ func TestDevelopTakesConversionOver(t *testing.T) {
 	if err := kubectl(); err != nil {
 		t.Fatal(err)
 	}
-	program := Program{
-		Way: ByURL, Client: h.client, Options: &controller.Options{}, At: at, Definitions: []*crd.Definition{d},
+	program := hooks.Program{
+		Way: hooks.ByURL, Client: h.client, Options: &controller.Options{}, At: place, Definitions: []*crd.Definition{d},
 	}
 	for i := range 2 {
-		started, err := program.Start(Convert(d))
+		started, err := serving{Convert(d)}.Start(program)
 		if err != nil {
 			t.Fatal(err)
 		}

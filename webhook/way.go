@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/internal/hooks"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // Start implements [hooks.Serving].
@@ -35,7 +38,7 @@ func (s serving) Start(p hooks.Program) (hooks.Started, error) {
 		if err != nil {
 			return started, err
 		}
-		issuer.Client, issuer.Logger = p.Client, p.Options.Logger
+		issuer.Client, issuer.Logger, issuer.Namespace = p.Client, p.Options.Logger, p.At.Namespace
 		return started, Serve(p.Options, issuer, s...)
 	case hooks.ByURL:
 		return s.develop(p)
@@ -53,11 +56,11 @@ const unregisterTime = 5 * time.Second
 
 // readdress gives the definitions that lead to a URL the address of the operator in the cluster. It leaves
 // those to which another process has given its own.
-func (p Program) readdress(ctx context.Context, url string) error {
+func (s serving) readdress(ctx context.Context, p hooks.Program, url string) error {
 	var failed []error
 	definitions := kube.For[crd.Definition](p.Client)
-	for i, d := range p.At.Definitions(p.Definitions...) {
-		if !Converts(p.Definitions[i]) {
+	for i, d := range s.Definitions(p.At, p.Definitions) {
+		if !hooks.Converts(p.Definitions[i]) {
 			continue
 		}
 		live, err := definitions.Get(ctx, d.Name)
@@ -100,7 +103,7 @@ func (s serving) develop(p hooks.Program) (hooks.Started, error) {
 	return hooks.Started{Definitions: as.definitions(p.Definitions), Stop: func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTime)
 		defer cancel()
-		if err := errors.Join(l.remove(ctx), p.readdress(ctx, l.url)); err != nil {
+		if err := errors.Join(l.remove(ctx), s.readdress(ctx, p, l.url)); err != nil {
 			log.Warn("the webhooks of this process stay registered, with the failure policy Ignore", "error", err)
 		}
 		l.close()

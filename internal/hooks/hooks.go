@@ -4,6 +4,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,9 +42,9 @@ type Place struct {
 	Kinds []kube.Kind
 }
 
-// PlaceOf returns the place of an operator.
+// PlaceOf returns the place of an operator. Without a namespace it is in the one of its name.
 func PlaceOf(name, namespace string, definitions []*crd.Definition) Place {
-	p := Place{Name: name, Namespace: namespace}
+	p := Place{Name: name, Namespace: cmp.Or(namespace, name)}
 	for _, d := range definitions {
 		if d == nil {
 			continue // the operator's manifests have the error
