@@ -1,12 +1,10 @@
 package webhook
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -132,7 +130,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	code := 0
 	if h != nil && h.verb == converts {
-		code = s.convert(w, r)
+		to := &noted{ResponseWriter: w}
+		s.conversions.ServeHTTP(to, r)
+		code = cmp.Or(to.code, http.StatusOK)
 	} else {
 		code = s.serve(w, r, h)
 	}
@@ -169,25 +169,6 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, h *hook) int {
 	ctx, cancel := context.WithDeadlineCause(r.Context(), end, h.outlived())
 	defer cancel()
 	return s.review(ctx, w, r, in, h, body)
-}
-
-// convert answers a conversion, and returns the status of HTTP.
-func (s *server) convert(w http.ResponseWriter, r *http.Request) int {
-	in := &inflight{server: s}
-	defer in.release()
-	if r.Method == http.MethodPost {
-		body, problem := in.read(r)
-		if problem != nil {
-			if problem.code == http.StatusTooManyRequests {
-				w.Header().Set("Retry-After", "1")
-			}
-			return s.text(w, r, problem.code, problem.Error())
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	to := &noted{ResponseWriter: w}
-	s.conversions.ServeHTTP(to, r)
-	return cmp.Or(to.code, http.StatusOK)
 }
 
 // timeIn returns the time that the API server waits for the answer. It says so in the URL.
