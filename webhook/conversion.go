@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -55,6 +54,15 @@ const (
 //
 // A function that does not return keeps its goroutine until it does.
 func Conversions(o ConversionOptions, definitions ...*crd.Definition) (http.Handler, error) {
+	c, err := newConversions(o, definitions)
+	if err != nil {
+		return nil, err
+	}
+	c.memory = &server{free: maxConversion + maxBody, counts: newCounts(nil)}
+	return c, nil
+}
+
+func newConversions(o ConversionOptions, definitions []*crd.Definition) (*conversions, error) {
 	c := &conversions{
 		log: cmp.Or(o.Logger, slog.Default()), draining: o.Draining, kinds: make(map[schema.GroupKind]*crd.Definition),
 		settled: time.Now().Add(cmp.Or(o.Settling, conversionSettling)),
@@ -80,6 +88,7 @@ type conversions struct {
 	draining func() bool
 	settled  time.Time
 	kinds    map[schema.GroupKind]*crd.Definition
+	memory   *server // bounds the bytes of all requests
 }
 
 // These are the types of k8s.io/apiextensions-apiserver, with the objects as they were received.
@@ -108,19 +117,19 @@ type conversionResult struct {
 	Message string `json:"message,omitempty"`
 }
 
-// conversionFailure is a request that is answered without a review.
-type conversionFailure struct {
-	code int
-	text string
-}
-
 func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, failure := readConversion(r)
-	if failure != nil {
-		http.Error(w, failure.text, failure.code)
+	in := &inflight{server: c.memory}
+	q, problem := readConversion(in, r)
+	if problem != nil {
+		in.release()
+		c.log.Warn("a conversion failed", "code", problem.code, "error", problem, "from", r.RemoteAddr)
+		if problem.code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		http.Error(w, problem.Error(), problem.code)
 		return
 	}
-	converted, err := c.inTime(q, r)
+	converted, err := c.inTime(in, q, r)
 	if errors.Is(err, crd.ErrVersion) && (time.Now().Before(c.settled) || c.draining != nil && c.draining()) {
 		// The API server asks again, on a new connection, which may reach another replica.
 		w.Header().Set("Retry-After", "1")
@@ -145,47 +154,40 @@ func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // readConversion reads a request.
-func readConversion(r *http.Request) (*conversionRequest, *conversionFailure) {
-	bad := func(format string, args ...any) (*conversionRequest, *conversionFailure) {
-		return nil, &conversionFailure{http.StatusBadRequest, fmt.Sprintf(format, args...)}
-	}
+func readConversion(in *inflight, r *http.Request) (*conversionRequest, *failed) {
 	if r.Method != http.MethodPost {
-		return nil, &conversionFailure{http.StatusMethodNotAllowed, "a conversion is asked for by POST"}
+		return nil, &failed{http.StatusMethodNotAllowed, "", errors.New("a conversion is asked for by POST")}
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &conversionFailure{http.StatusUnsupportedMediaType, "the content type must be application/json"}
+		return nil, &failed{http.StatusUnsupportedMediaType, "", errors.New("the content type must be application/json")}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConversion))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, &conversionFailure{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit)}
-	}
-	if err != nil {
-		return bad("read the review: %v", err)
+	body, problem := in.read(r, maxConversion)
+	if problem != nil {
+		return nil, problem
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return bad("the body is empty")
+		return nil, bad("the body is empty")
 	}
 	var review conversionReview
 	if err := json.Unmarshal(body, &review, jsontext.AllowInvalidUTF8(true),
 		jsontext.AllowDuplicateNames(true)); err != nil {
-		return bad("decode the review: %v", err)
+		return nil, bad("decode the review: %v", err)
 	}
 	switch q := review.Request; {
 	case review.APIVersion != conversionVersion || review.Kind != conversionKind:
-		return bad("the body is a %q of %q: want a %s of %s",
+		return nil, bad("the body is a %q of %q: want a %s of %s",
 			review.Kind, review.APIVersion, conversionKind, conversionVersion)
 	case q == nil:
-		return bad("the review has no request")
+		return nil, bad("the review has no request")
 	case q.UID == "":
-		return bad("the request has no uid")
+		return nil, bad("the request has no uid")
 	default:
 		return q, nil
 	}
 }
 
 // inTime converts the objects of a request in the time that the API server waits.
-func (c *conversions) inTime(q *conversionRequest, r *http.Request) (converted []jsontext.Value, err error) {
+func (c *conversions) inTime(in *inflight, q *conversionRequest, r *http.Request) ([]jsontext.Value, error) {
 	wait := conversionTime
 	if d, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && d > time.Second {
 		wait = min(wait, d-500*time.Millisecond)
@@ -196,8 +198,12 @@ func (c *conversions) inTime(q *conversionRequest, r *http.Request) (converted [
 	}
 	done := make(chan result, 1)
 	go func() {
-		converted, err := c.convert(q)
-		done <- result{converted, err}
+		now := result{nil, errors.New("the function that converts ended its goroutine")}
+		defer func() {
+			in.release()
+			done <- now
+		}()
+		now.converted, now.err = c.convert(q)
 	}()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -205,8 +211,10 @@ func (c *conversions) inTime(q *conversionRequest, r *http.Request) (converted [
 	case now := <-done:
 		return now.converted, now.err
 	case <-timer.C:
+		in.outlive(r.URL.Path)
 		return nil, fmt.Errorf("the conversion to %s took longer than %v", q.DesiredAPIVersion, wait)
 	case <-r.Context().Done():
+		in.outlive(r.URL.Path)
 		return nil, r.Context().Err()
 	}
 }

@@ -72,7 +72,7 @@ func Handler(o Options, hooks ...Hook) (http.Handler, error) {
 	return hooks[0].handler(o, hooks)
 }
 
-func (h *hook) handler(o Options, hooks []Hook) (_ http.Handler, err error) {
+func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
 	s := &server{
 		Options: o, hooks: make(map[string]*hook), counts: newCounts(o.Metrics),
 		free: cmp.Or(o.MaxBytes, defaultMaxBytes),
@@ -92,9 +92,11 @@ func (h *hook) handler(o Options, hooks []Hook) (_ http.Handler, err error) {
 	s.settled = s.Now().Add(cmp.Or(o.Settling, defaultSettling))
 	if definitions := ofDefinitions(hooks); len(definitions) > 0 {
 		c := ConversionOptions{Logger: s.Logger, Settling: o.Settling, Draining: s.Draining}
-		if s.conversions, err = Conversions(c, definitions...); err != nil {
+		converter, err := newConversions(c, definitions)
+		if err != nil {
 			return nil, err
 		}
+		converter.memory, s.conversions = s, converter
 	}
 	for _, each := range hooks {
 		s.hooks[each.Path()] = each.base()
@@ -157,7 +159,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, h *hook) int {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(end)
 	in := &inflight{server: s}
-	body, problem := in.read(r)
+	body, problem := in.read(r, maxBody)
 	if problem != nil {
 		in.release()
 		if problem.code == http.StatusTooManyRequests {

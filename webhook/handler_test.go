@@ -290,7 +290,7 @@ func TestLargeBody(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, h.Path(), iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(body))))
 	r.ContentLength = int64(len(body))
 	in := &inflight{server: s}
-	if _, err := in.read(r); err == nil || in.taken > 64<<10 {
+	if _, err := in.read(r, maxBody); err == nil || in.taken > 64<<10 {
 		t.Errorf("took %d bytes, %v", in.taken, err)
 	}
 }

@@ -32,9 +32,9 @@ func (s *server) take(n int64) bool {
 
 // read reads the body of a request. It takes memory as the body comes: a client that announces much and
 // sends nothing takes little.
-func (in *inflight) read(r *http.Request) ([]byte, *failed) {
+func (in *inflight) read(r *http.Request, limit int64) ([]byte, *failed) {
 	const first = 64 << 10
-	body := http.MaxBytesReader(nil, r.Body, maxBody)
+	body := http.MaxBytesReader(nil, r.Body, limit)
 	size := int64(first)
 	if r.ContentLength >= 0 {
 		size = min(size, r.ContentLength+1) // one more, to see the end
@@ -57,13 +57,13 @@ func (in *inflight) read(r *http.Request) ([]byte, *failed) {
 			case errors.As(err, &tooLarge):
 				return nil, &failed{
 					http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-					fmt.Errorf("the body is larger than %d bytes", maxBody),
+					fmt.Errorf("the body is larger than %d bytes", tooLarge.Limit),
 				}
 			case err != nil:
 				return nil, bad("read the body: %w", err)
 			}
 		}
-		size = min(2*size, maxBody+1)
+		size = min(2*size, limit+1)
 	}
 }
 
