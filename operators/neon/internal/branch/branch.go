@@ -186,10 +186,15 @@ func (op *Operator) cleanup(ctx context.Context, b *api.NeonBranch) (controller.
 		return action, err
 	}
 	had := made(b) || op.owns(b)
-	action, err := op.children(ctx, b, true).Delete(ctx)
+	all := op.children(ctx, b, true)
+	orphans, err := all.Orphans(ctx)
+	if err != nil {
+		return controller.Done, err
+	}
+	action, err := all.Delete(ctx)
 	if err == nil && action == controller.Done {
 		op.located.forget(b.Status.TimelineID)
-		if had && b.Spec.DeletionPolicy == api.Delete {
+		if had && !orphans && b.Spec.DeletionPolicy == api.Delete {
 			err = op.forget(ctx, b)
 		}
 	}
@@ -206,7 +211,7 @@ func (op *Operator) children(ctx context.Context, b *api.NeonBranch, known bool)
 	op.located.recall(b)
 	target := timelineID(b)
 	all := plan.New(op.Branches, b, &b.Status.Status)
-	all.Monitor = op.Monitor
+	all.Marks, all.Monitor = true, op.Monitor // steps alone do not tell that they are orphaned
 	owner := plan.Lookup(all, "project", op.Projects, kube.Key{Name: b.Spec.Project}).
 		ReadyWhen(settled.First(made(b), settled.Project))
 	var parent *plan.Node[api.NeonBranch]

@@ -111,8 +111,13 @@ func (op *Operator) cleanup(ctx context.Context, p *api.NeonProject) (controller
 		return inuse.Hold(ctx, op.Projects, p, &p.Status.Conditions, "NeonBranches", users)
 	}
 	had := made(p) || slices.ContainsFunc(p.Status.Nodes, func(n plan.NodeStatus) bool { return n.Kind == op.tenantKind.Kind })
-	action, err := op.children(ctx, p, true).Delete(ctx)
-	if err == nil && action == controller.Done && p.Spec.DeletionPolicy == api.Delete && had {
+	all := op.children(ctx, p, true)
+	orphans, err := all.Orphans(ctx)
+	if err != nil {
+		return controller.Done, err
+	}
+	action, err := all.Delete(ctx)
+	if err == nil && action == controller.Done && p.Spec.DeletionPolicy == api.Delete && had && !orphans {
 		err = op.Clients.Unremember(ctx, kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}, cluster.TenantOf, p.Name, TenantID(p))
 	}
 	return action, err
@@ -139,7 +144,7 @@ func (op *Operator) children(ctx context.Context, p *api.NeonProject, known bool
 	p.Status.TenantID = TenantID(p)
 	key := kube.Key{Namespace: p.Namespace, Name: p.Spec.Cluster}
 	all := plan.New(op.Projects, p, &p.Status.Status)
-	all.Monitor = op.Monitor
+	all.Marks, all.Monitor = true, op.Monitor // a step alone does not tell that it is orphaned
 	exists := len(p.Status.Shards) > 0
 	storage := plan.Lookup(all, "cluster", op.Clusters, key).ReadyWhen(settled.First(exists, settled.Cluster))
 	data := plan.Step(all, "tenant", op.tenantKind, func(in plan.Inputs) (*tenant, error) {
