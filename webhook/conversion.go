@@ -19,8 +19,8 @@ import (
 	"github.com/pintle-go/pintle/crd"
 )
 
-// ConversionOptions say how conversions are served. The zero value works.
-type ConversionOptions struct {
+// conversionOptions say how conversions are served. The zero value works.
+type conversionOptions struct {
 	Logger *slog.Logger // slog.Default by default
 
 	// Settling is how long after its start a handler lets the API server ask again for a kind or a version
@@ -44,7 +44,7 @@ const (
 	maxConversion = 32 << 20
 )
 
-// Conversions answers the API server's requests for the conversion of objects, by the functions of
+// handleConversions answers the API server's requests for the conversion of objects, by the functions of
 // definitions: see [crd.Converts]. The API server asks by HTTPS. The counterpart is
 // conversion.NewWebhookHandler of controller-runtime.
 //
@@ -53,7 +53,7 @@ const (
 // status of 400 and above.
 //
 // A function that does not return keeps its goroutine until it does.
-func Conversions(o ConversionOptions, definitions ...*crd.Definition) (http.Handler, error) {
+func handleConversions(o conversionOptions, definitions ...*crd.Definition) (http.Handler, error) {
 	c, err := newConversions(o, definitions)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Conversions(o ConversionOptions, definitions ...*crd.Definition) (http.Hand
 	return c, nil
 }
 
-func newConversions(o ConversionOptions, definitions []*crd.Definition) (*conversions, error) {
+func newConversions(o conversionOptions, definitions []*crd.Definition) (*conversions, error) {
 	c := &conversions{
 		log: cmp.Or(o.Logger, slog.Default()), draining: o.Draining, kinds: make(map[schema.GroupKind]*crd.Definition),
 		settled: time.Now().Add(cmp.Or(o.Settling, conversionSettling)),

@@ -91,7 +91,7 @@ func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
 	}
 	s.settled = s.Now().Add(cmp.Or(o.Settling, defaultSettling))
 	if definitions := ofDefinitions(hooks); len(definitions) > 0 {
-		c := ConversionOptions{Logger: s.Logger, Settling: o.Settling, Draining: s.Draining}
+		c := conversionOptions{Logger: s.Logger, Settling: o.Settling, Draining: s.Draining}
 		converter, err := newConversions(c, definitions)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/cronjob/api/v1"
@@ -90,6 +91,42 @@ func TestOnOwnMachine(t *testing.T) {
 		})
 		if _, err := configurations.Get(t.Context(), "cronjob-operator-dev"); !apierrors.IsNotFound(err) {
 			t.Errorf("after the end of the program, %s: %v", kind, err)
+		}
+	}
+}
+
+// TestAdmission asks the API server, with the webhooks alone.
+func TestAdmission(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true, Private: true})
+	client := optest.Client(t, cluster.Config())
+	op, err := describe(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(t.Context(), client, v2.Definition); err != nil {
+		t.Fatal(err)
+	}
+	webhooktest.Register(t, client, op.Webhooks[:2]...)
+	cronJobs := kube.For[v2.CronJob](client).In("default")
+	c := new(v2.CronJob)
+	c.Name, c.Spec.Schedule.Minute = "hello", "5"
+	c.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "job", Image: "example.com/job"}}
+	made, err := cronJobs.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if policy := made.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy; policy != corev1.RestartPolicyOnFailure {
+		t.Errorf("the restart policy is %q", policy)
+	}
+	for what, change := range map[string]func(*v2.CronJob){
+		"spec.schedule": func(c *v2.CronJob) { c.Spec.Schedule.Minute = "60" },
+		"metadata.name": func(c *v2.CronJob) { c.Name = strings.Repeat("x", maxName+1) },
+	} {
+		wrong := *c
+		wrong.Name = "wrong"
+		change(&wrong)
+		if _, err := cronJobs.Create(t.Context(), &wrong); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
