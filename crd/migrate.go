@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -66,12 +67,12 @@ func Migrate(ctx context.Context, client *kube.Client, d *Definition, o MigrateO
 	if err := definitions.Err(); err != nil {
 		return err // there is no client
 	}
-	if o.Rate < 0 {
-		return fmt.Errorf("migrate %s: the rate %v is negative", d.Name, o.Rate)
+	if o.Rate < 0 || math.IsNaN(o.Rate) {
+		return fmt.Errorf("migrate %s: the rate %v is negative or no number", d.Name, o.Rate)
 	}
 	m := migration{
 		client: client, definitions: definitions, log: cmp.Or(client.Config().Logger, slog.Default()),
-		pause: time.Duration(float64(time.Second) / cmp.Or(o.Rate, defaultRate)),
+		pause: time.Duration(max(1, min(float64(time.Second)/cmp.Or(o.Rate, defaultRate), 1<<62))), // a ticker needs one
 	}
 	if err := m.run(ctx, d); err != nil {
 		return fmt.Errorf("migrate %s: %w", d.Name, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type played struct {
 	patched func(name string)
 	times   map[string][]time.Time
 	bodies  []string
+	rate    float64
 }
 
 func (p *played) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -89,7 +91,7 @@ func (p *played) migration(t *testing.T) error {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	return crd.Migrate(t.Context(), client, d, crd.MigrateOptions{})
+	return crd.Migrate(t.Context(), client, d, crd.MigrateOptions{Rate: p.rate})
 }
 
 // An object that was written or deleted is done. If the server has enough, Migrate waits.
@@ -161,5 +163,28 @@ func TestMigrateChanged(t *testing.T) {
 				t.Errorf("%s: %v", name, p.bodies)
 			}
 		})
+	}
+}
+
+// A rate without a bound makes no pause, and a tiny one a long pause.
+func TestMigrateRates(t *testing.T) {
+	for _, rate := range []float64{1e12, math.Inf(1)} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &played{rate: rate}
+			if err := p.migration(t); err != nil || p.times["d"][0].Sub(p.times["a"][0]) > time.Second {
+				t.Errorf("%v: %v %v", rate, err, p.times)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &played{rate: 1e-8}
+		if err := p.migration(t); err != nil || p.times["b"][0].Sub(p.times["a"][0]) < time.Hour {
+			t.Errorf("%v %v", err, p.times)
+		}
+	})
+	for _, rate := range []float64{-1, math.NaN()} {
+		if err := (&played{rate: rate}).migration(t); err == nil {
+			t.Errorf("%v is no rate", rate)
+		}
 	}
 }
