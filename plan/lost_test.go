@@ -126,3 +126,55 @@ func TestLostThing(t *testing.T) {
 		})
 	}
 }
+
+// A deletion that was not answered has taken effect, and the node comes back: the plan has deleted the thing itself. So
+// that is no loss, and the thing is not taken for there until its poll is due.
+func TestDeletedThingIsNotLost(t *testing.T) {
+	for _, answer := range []Replacement{Recreate, Report} {
+		t.Run(string(answer), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				things := s.shed.things()
+				describe := func(p *Plan) { s.step(p, things, "a").OnLost(answer) }
+				s.turns(describe)
+				time.Sleep(3 * time.Minute)
+				s.shed.fault = func(string) fault { return fault{err: errUnanswered, executed: true} }
+				if err := s.run(func(p *Plan) { p.Knows(things) }); err == nil || s.shed.has("a") {
+					t.Errorf("deleted: %v; the tool is there: %t", err, s.shed.has("a"))
+				}
+				_ = s.run(describe) // the target does not answer yet
+				s.shed.fault = nil
+				time.Sleep(10 * time.Second)
+				s.turns(describe)
+				if s.is("a", Ready, ""); !s.shed.has("a") {
+					t.Error("the node is ready without its tool")
+				}
+				s.kill()
+			})
+		})
+	}
+}
+
+// An owner whose status was lost knows by the outcome that its thing was there.
+func TestLostThingWithoutAStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		things := s.shed.things()
+		kept := make(drawer)
+		things.Keep, things.Outcome = kept, func(is *tool) map[string]string { return map[string]string{"id": is.ID} }
+		describe := func(p *Plan) { s.step(p, things, "a").OnLost(Report) }
+		s.turns(describe)
+		for _, outcome := range kept {
+			kept["a "] = outcome // as a Secret is found without the token
+		}
+		s.garden().Status.Status, s.shed.tools = Status{}, nil
+		time.Sleep(time.Hour)
+		things = s.shed.things() // another process
+		things.Keep, things.Outcome = kept, func(is *tool) map[string]string { return map[string]string{"id": is.ID} }
+		if err := s.run(describe); err == nil || s.shed.has("a") {
+			t.Errorf("got %v; a tool was made: %t", err, s.shed.has("a"))
+		}
+		s.is("a", Failed, "Tool a was there and is gone")
+		s.kill()
+	})
+}

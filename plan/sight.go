@@ -14,6 +14,7 @@ type sight[T any] struct {
 	is      *T                // nil: it was not there
 	sent    *T                // what Create was to make; nil: it is not known
 	ended   bool              // it was deleted, and was not there then
+	asked   bool              // its deletion was asked for
 	token   string            // of its record
 	outcome map[string]string // nil: it is not known
 	at      time.Time

@@ -89,7 +89,8 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	t, thing, key := n.things, c.record.Thing, n.plan.sightOf(*c.record)
 	last := t.last(key)
 	// If another process has led since, the record may be of another thing of the name.
-	good := thing.Made && last != nil && last.is != nil && last.token == thing.Token && !t.differs(last.is, n.wanted)
+	good := thing.Made && last != nil && last.is != nil && !last.asked && last.token == thing.Token &&
+		!t.differs(last.is, n.wanted)
 	if good && time.Now().Before(last.due()) {
 		return answer{got: last}, nil
 	}
@@ -133,8 +134,10 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case t.isHidden(thing, asked):
 		return answer{wait: t.hides(thing), again: max(time.Second, min(soonest, time.Until(t.hiddenUntil(thing))))}, nil
 	}
-	// The plan may have deleted it itself, when its node had left.
-	lost := thing.Made && c.record.State != Deleting && (last == nil || !last.ended)
+	// The plan may have deleted it itself, when its node had left. A status that was lost does not say that it was made:
+	// its outcome does.
+	was := thing.Made || n.onLost == Report && thing.Token == "" && len(k.outcome) > 0
+	lost := was && c.record.State != Deleting && (last == nil || !last.ended && !last.asked)
 	if lost && n.onLost == Report {
 		return answer{again: t.retryIn(c.record)}, fmt.Errorf("%s %s was there and is gone: restore it in %s; "+
 			"the plan creates no other one, because the node is to report its loss", t.Kind, ref.Name, t.target())

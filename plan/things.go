@@ -348,6 +348,10 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		defer func() { out.shown = shown }()
 	}
 	if !leaves {
+		if last == nil {
+			last = t.remember(key, nil, s.Thing.Token, nil)
+		}
+		last.asked = true
 		if err := t.delete(ctx, ref); err != nil {
 			return removal{err: err}
 		}
