@@ -18,16 +18,15 @@ func TestOrphanedDeletionDuringARun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
 				things := s.shed.things()
+				added := false
 				describe := func(p *Plan) {
 					s.add(p, "b", s.add(p, "a"), s.step(p, things, "c"))
-					if late {
+					if added {
 						s.add(p, "late")
 					}
 				}
-				late, now := late, late
-				late = false
 				s.turns(describe)
-				late = now
+				added = late
 				time.Sleep(time.Hour)
 				p := s.plan()
 				describe(p)
