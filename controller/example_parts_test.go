@@ -137,7 +137,10 @@ func ExampleRun() {
 		return nil
 	}
 	err := controller.Run(ctx, controller.Options{
-		Address:   ":8080",
+		Address: ":8080",
+		Routes:  []controller.Route{{Pattern: "POST /upload", Handler: http.NotFoundHandler(), MaxBody: 8 << 20}},
+		// Without package program, a program names the kinds that its routes convert.
+		Converts:  []kube.GVK{{Group: "example.com", Version: "v1", Kind: "Greeting"}},
 		Runnables: []controller.Runnable{{Name: "refresh", Run: refresh, EveryReplica: true}},
 		Checks: []controller.Check{
 			{Name: "disk", Ready: func(context.Context) error { return nil }},

@@ -40,7 +40,7 @@ import (
 // somebody applies one. It should not return an error for any object that the schema allows. An object
 // that cannot be converted can be neither listed nor watched in the other version, and it stops the
 // garbage collector and the deletion of its namespace. The functions run at the same time in several
-// goroutines, and should use nothing but their arguments.
+// goroutines, and should use only their arguments.
 //
 // # Kept fields
 //

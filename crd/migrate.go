@@ -72,7 +72,8 @@ func Migrate(ctx context.Context, client *kube.Client, d *Definition, o MigrateO
 	}
 	m := migration{
 		client: client, definitions: definitions, log: cmp.Or(client.Config().Logger, slog.Default()),
-		pause: time.Duration(max(1, min(float64(time.Second)/cmp.Or(o.Rate, defaultRate), 1<<62))), // a ticker needs one
+		// A ticker needs a pause.
+		pause: time.Duration(max(1, min(float64(time.Second)/cmp.Or(o.Rate, defaultRate), 1<<62))),
 	}
 	if err := m.run(ctx, d); err != nil {
 		return fmt.Errorf("migrate %s: %w", d.Name, err)

@@ -24,6 +24,7 @@ func ExampleReader_Cached() {
 	if err := informer.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("the cache has all objects of the kind", informer.Kind().Kind)
 
 	// From here on, no read anywhere in the program makes a request.
 	pod, err := pods.In("default").Cached().Get(ctx, "web")

@@ -30,8 +30,9 @@
 // the words for things outside the cluster, step.go creates and changes a thing, target.go
 // gives the calls their turns, sight.go remembers a thing until it is due, and keeper.go
 // keeps outcomes in Secrets. whose.go says whose a thing is. immutable.go answers refused
-// changes, orphan.go looks after pods that a replacement has orphaned, and job.go knows which Jobs have run. inventory.go knows all
-// objects and things that were ever made, and leave.go deletes those that are no longer
+// changes, orphan.go looks after pods that a replacement has orphaned, and job.go knows which Jobs have run.
+// inventory.go
+// knows all objects and things that were ever made, and leave.go deletes those that are no longer
 // wanted, in a version that version.go finds; circle.go says which of them stand in the way of others,
 // and witness.go sees whether all stay. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status, and write.go says when that is written. tree.go, graphtext.go and follow.go show

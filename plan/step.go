@@ -134,7 +134,8 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case t.isHidden(thing, asked):
 		return answer{wait: t.hides(thing), again: max(time.Second, min(soonest, time.Until(t.hiddenUntil(thing))))}, nil
 	}
-	// The plan may have deleted it itself, when its node had left. A status that was lost does not say that it was made:
+	// The plan may have deleted it itself, when its node had left. A status that was lost does not say that it
+	// was made:
 	// its outcome does.
 	was := thing.Made || n.onLost == Report && thing.Token == "" && len(k.outcome) > 0
 	lost := was && c.record.State != Deleting && (last == nil || !last.ended && !last.asked)

@@ -43,7 +43,7 @@ type Hook interface {
 	serving([]Hook) hooks.Serving
 }
 
-// Target names the objects of a hook. It is a [kube.Reader], [kube.View] or [kube.Resource], or a [Subresource].
+// Target names the objects of a hook. It is a [kube.Reader], [kube.View] or [kube.Resource], or the result of [Sub].
 type Target[T any] interface {
 	Kind() kube.Kind
 	Namespaces() []string
@@ -144,8 +144,8 @@ func newHook[T any](v verb, of Target[T], settings []Settings) *hook {
 		return h
 	}
 	h.kind, h.namespaces, h.err = of.Kind(), of.Namespaces(), of.Err()
-	if s, ok := of.(interface{ subresource() string }); ok {
-		h.subresource = s.subresource()
+	if s, ok := of.(interface{ part() string }); ok {
+		h.subresource = s.part()
 	}
 	h.set(reflect.TypeFor[T](), settings)
 	return h

@@ -6,8 +6,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Subresource is the [Target] of a hook for a subresource. Make it with [Sub].
-type Subresource[S any] struct {
+// subresource implements [Target].
+type subresource[S any] struct {
 	of   kube.AnyHandle
 	name string
 }
@@ -19,10 +19,10 @@ type Subresource[S any] struct {
 //	webhook.Sub[policyv1.Eviction](pods, "eviction")
 //	webhook.Sub[corev1.PodExecOptions](pods, "exec")
 //	webhook.Sub[Book](books, "status")
-func Sub[S any](of kube.AnyHandle, name string) Subresource[S] { return Subresource[S]{of, name} }
+func Sub[S any](of kube.AnyHandle, name string) Target[S] { return subresource[S]{of, name} }
 
 // Kind returns the kind of the objects that have the subresource.
-func (s Subresource[S]) Kind() kube.Kind {
+func (s subresource[S]) Kind() kube.Kind {
 	if isNil(s.of) {
 		return kube.Kind{}
 	}
@@ -30,7 +30,7 @@ func (s Subresource[S]) Kind() kube.Kind {
 }
 
 // Namespaces returns the namespaces to which the handle is narrowed. None means all.
-func (s Subresource[S]) Namespaces() []string {
+func (s subresource[S]) Namespaces() []string {
 	if isNil(s.of) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s Subresource[S]) Namespaces() []string {
 }
 
 // Err returns the mistake in making the handle, or nil if there is none.
-func (s Subresource[S]) Err() error {
+func (s subresource[S]) Err() error {
 	if isNil(s.of) {
 		return errNoHandle
 	}
@@ -46,9 +46,9 @@ func (s Subresource[S]) Err() error {
 }
 
 // ReadOnly returns a handle that only tells the type.
-func (s Subresource[S]) ReadOnly() kube.Reader[S] { return kube.Reader[S]{} }
+func (s subresource[S]) ReadOnly() kube.Reader[S] { return kube.Reader[S]{} }
 
-func (s Subresource[S]) subresource() string { return s.name }
+func (s subresource[S]) part() string { return s.name }
 
 func validSubresource(name string) bool {
 	return regexp.MustCompile(`^[a-z][a-z0-9]*$`).MatchString(name)

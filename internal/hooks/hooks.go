@@ -1,6 +1,6 @@
-// Package hooks has what package program and package manifest do for the webhooks of an operator.
-// Package webhook does it by the methods of a hook, so that the linker leaves it out of a program
-// that makes none.
+// Package hooks names the steps that package program and package manifest take for the webhooks of an
+// operator. Package webhook has the methods of a hook for them, so that the linker leaves them out of
+// a program that makes no hook.
 package hooks
 
 import (
@@ -21,7 +21,7 @@ type Serving interface {
 	// Start makes the API server call the hooks when a program runs with the options. With a URL it
 	// listens at once, so that the API server can convert objects while the definitions are installed.
 	Start(Program) (Started, error)
-	// Objects returns what a cluster needs besides Deployment and Service to call the hooks: the
+	// Objects returns the objects that a cluster needs besides Deployment and Service to call the hooks: the
 	// configurations, a PodDisruptionBudget that leaves a pod while a node is drained, and a
 	// NetworkPolicy that keeps the ports open. The policy names nobody who may reach them, because no
 	// selector matches an API server in the network of its node.
@@ -79,7 +79,7 @@ type Program struct {
 	Definitions []*crd.Definition
 }
 
-// Started is what has been made for a [Program].
+// Started is the result of the start for a [Program].
 type Started struct {
 	// Definitions have the address of their conversion.
 	Definitions []*crd.Definition

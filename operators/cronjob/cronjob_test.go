@@ -103,7 +103,7 @@ func (w *world) create(name, runFor string, change func(*v2.CronJob)) *v2.CronJo
 	return c
 }
 
-// until waits until a CronJob's condition Ready has a reason, and what else is asked.
+// until waits until a CronJob's condition Ready has a reason, and a further condition holds.
 func (w *world) until(name, reason string, holds func(*v2.CronJob) bool) *v2.CronJob {
 	w.Helper()
 	c, err := w.cronJobs.Until(w.Context(), name, func(c *v2.CronJob) bool {

@@ -1,6 +1,6 @@
-// Command cronjob runs Jobs at the times of a schedule. It does what the tutorial of kubebuilder
-// builds under the same name, and what the tutorial's part about several versions adds: v1 has a
-// cron expression, v2 a field for each of its parts.
+// Command cronjob runs Jobs at the times of a schedule. It is the operator that the tutorial of
+// kubebuilder builds under the same name, with the two versions of the tutorial's second part: v1 has
+// a cron expression, v2 a field for each of its parts.
 //
 //	go run ./operators/cronjob                                                  # against the kubeconfig's cluster
 //	go run ./operators/cronjob manifests | kubectl apply --server-side -f -     # in it

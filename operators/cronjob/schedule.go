@@ -25,7 +25,7 @@ func expression(s v2.Schedule) string {
 	return each(s.Minute) + " " + each(s.Hour) + " " + each(s.DayOfMonth) + " " + each(s.Month) + " " + each(s.DayOfWeek)
 }
 
-// situation is what the decision about a CronJob depends on.
+// situation has the facts on which the decision about a CronJob depends.
 type situation struct {
 	spec v2.Spec
 	// after is the latest time for which a Job was started, or that of the creation.
@@ -35,7 +35,7 @@ type situation struct {
 	now    time.Time
 }
 
-// decision is what is to be done about a CronJob.
+// decision has the next steps for a CronJob.
 type decision struct {
 	// start is the time for which a Job is to be started now. It is zero if none is to be.
 	start time.Time
@@ -49,7 +49,7 @@ type decision struct {
 	next time.Time
 }
 
-// decide returns what is to be done. If several times have passed without a Job, as after an
+// decide returns the next steps. If several times have passed without a Job, as after an
 // outage, only the latest of them counts.
 func decide(times cron.Schedule, s situation) decision {
 	if s.spec.Suspend {

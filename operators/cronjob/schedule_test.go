@@ -18,7 +18,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // hourly is a schedule of each hour.
 var hourly = v2.Schedule{Minute: "0"}
 
-// TestDecide tells what happens at a time, by what has happened before.
+// TestDecide has the decision for each situation.
 func TestDecide(t *testing.T) {
 	at := func(hour, minute int) time.Time { return time.Date(2026, 3, 2, hour, minute, 0, 0, time.UTC) }
 	deadline := func(seconds int64) *int64 { return &seconds }

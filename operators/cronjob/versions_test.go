@@ -22,7 +22,7 @@ import (
 // TestRoundTrips converts drawn CronJobs to the other version and back.
 func TestRoundTrips(t *testing.T) { webhooktest.RoundTrip(t, definition) }
 
-// TestShort has the short forms of v1: v2 shows their fields, and v1 what the user wrote.
+// TestShort has the short forms of v1: v2 shows their fields, and v1 the text of the user.
 func TestShort(t *testing.T) {
 	for schedule, want := range map[string]v2.Schedule{
 		"@yearly":      {Minute: "0", Hour: "0", DayOfMonth: "1", Month: "1", DayOfWeek: "*"},

@@ -26,7 +26,7 @@ import (
 // do not come back. The test also fails if a function returns an error or panics, or if its result cannot be
 // converted back.
 //
-// The objects fit the schemas, but for CEL rules and for anyOf, oneOf and not: objects that are older than a
+// The objects fit the schemas, except for CEL rules and for anyOf, oneOf and not: objects that are older than a
 // rule can be stored too.
 func RoundTrip(t *testing.T, definition *crd.Definition) {
 	t.Helper()

@@ -12,11 +12,11 @@ import (
 	"github.com/pintle-go/pintle/internal/threeway"
 )
 
-// Twice returns a handler of hooks that calls each mutation a second time, with the object that the
+// twice returns a handler of hooks that calls each mutation a second time, with the object that the
 // first call made. The API server does so if another hook changed the object in between. If the second call
 // changes the object again, or refuses it, the test fails: a sidecar would be there twice. The answer is the
 // first one.
-func Twice(t testing.TB, h http.Handler) http.Handler {
+func twice(t testing.TB, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

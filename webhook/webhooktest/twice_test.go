@@ -66,7 +66,7 @@ func TestTwice(t *testing.T) {
 				"object":{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}]}}}}`))
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
-			Twice(f, h).ServeHTTP(w, r)
+			twice(f, h).ServeHTTP(w, r)
 			var got answer
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !got.Response.Allowed || w.Code != http.StatusOK {
 				t.Errorf("got %d %+v, %v", w.Code, got, err)

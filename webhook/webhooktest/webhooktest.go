@@ -34,7 +34,7 @@ const patience = time.Minute
 
 // Register serves hooks at a loopback address, with an authority of their own, and registers them. It returns
 // when the API server calls them. At the end of the test they are removed, and the API server has forgotten them.
-// The cluster must run on this machine. Each mutation is called as [Twice] calls it.
+// The cluster must run on this machine. Each mutation is called as twice calls it.
 //
 // A hook for a kind of Kubernetes is called for the objects of all tests that share the cluster. Narrow its
 // handle to the namespace of the test.
@@ -57,7 +57,7 @@ func register(ctx context.Context, t testing.TB, client *kube.Client, hooks []we
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/webhook/", Twice(t, handler))
+	mux.Handle("/webhook/", twice(t, handler))
 	mux.HandleFunc(readyPath, refuse)
 	server, bundle, err := serve(mux)
 	if err != nil {

@@ -18,7 +18,7 @@ type CronJob struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// Spec is what a user asks for.
+// Spec has the wishes of a user.
 type Spec struct {
 	// The times at which Jobs start, in UTC, as a cron expression of five fields, such as
 	// "*/5 * * * *", or one of @yearly, @monthly, @weekly, @daily and @hourly.
@@ -26,7 +26,7 @@ type Spec struct {
 	// Seconds after its time within which a Job may still start. A Job that could not start in
 	// them is left out. Without it a Job may start at any time before the next one.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty" crd:"min=0"`
-	// What happens at a time when the Job of an earlier time still runs. Allow starts the new Job
+	// The treatment of a time at which the Job of an earlier time still runs. Allow starts the new Job
 	// beside it, Forbid waits until the earlier Job has ended, Replace deletes the earlier Job.
 	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty" crd:"enum=Allow|Forbid|Replace,default=Allow"`
 	// Whether no further Job starts. Jobs that run are left alone.
@@ -39,7 +39,7 @@ type Spec struct {
 	FailedJobsHistoryLimit int32 `json:"failedJobsHistoryLimit" crd:"min=0,default=1"`
 }
 
-// Status is what the operator has seen.
+// Status has the observations of the operator.
 type Status struct {
 	// The names of the Jobs that run.
 	Active []string `json:"active,omitempty"`

@@ -18,14 +18,14 @@ type CronJob struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// Spec is what a user asks for.
+// Spec has the wishes of a user.
 type Spec struct {
 	// The times at which Jobs start, in UTC.
 	Schedule Schedule `json:"schedule"`
 	// Seconds after its time within which a Job may still start. A Job that could not start in
 	// them is left out. Without it a Job may start at any time before the next one.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty" crd:"min=0"`
-	// What happens at a time when the Job of an earlier time still runs. Allow starts the new Job
+	// The treatment of a time at which the Job of an earlier time still runs. Allow starts the new Job
 	// beside it, Forbid waits until the earlier Job has ended, Replace deletes the earlier Job.
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty" crd:"enum=Allow|Forbid|Replace,default=Allow"`
 	// Whether no further Job starts. Jobs that run are left alone.
@@ -49,7 +49,7 @@ type Schedule struct {
 	_ struct{} `crd:"rule='has(self.minute) || has(self.hour) || has(self.dayOfMonth) || has(self.month) || has(self.dayOfWeek)',message='one field is required'"`
 }
 
-// ConcurrencyPolicy is what happens while the Job of an earlier time runs.
+// ConcurrencyPolicy is the treatment of a time at which the Job of an earlier time runs.
 type ConcurrencyPolicy string
 
 // The policies of concurrency.
@@ -59,7 +59,7 @@ const (
 	Replace ConcurrencyPolicy = "Replace"
 )
 
-// Status is what the operator has seen.
+// Status has the observations of the operator.
 type Status struct {
 	// The names of the Jobs that run.
 	Active []string `json:"active,omitempty"`
