@@ -113,7 +113,8 @@ func earlier(ctx context.Context, c *api.NeonCluster, store *minio.Client, bucke
 			return fmt.Sprintf("list objects of bucket %q: %v%s", bucket, o.Err, remedy(c, o.Err))
 		}
 		return fmt.Sprintf("bucket %q has data of an earlier cluster in %s: restore its Secret %s with the annotations, "+
-			"or name another bucket or prefix for an empty cluster", bucket, tenants, KeysName(c.Name))
+			"or make a NeonCluster with another bucket or prefix, or delete that data if nobody needs it",
+			bucket, tenants, KeysName(c.Name))
 	}
 	return ""
 }
