@@ -35,7 +35,7 @@ func Convert(d *crd.Definition) Hook {
 	default:
 		h.kind = kube.Kind{
 			GVK:    kube.GVK{Group: d.Spec.Group, Version: d.Spec.Versions[0].Name, Kind: d.Spec.Names.Kind},
-			Plural: d.Spec.Names.Plural, Scope: kube.Scope(d.Spec.Scope),
+			Plural: d.Spec.Names.Plural, Scope: d.Spec.Scope,
 		}
 	}
 	return h

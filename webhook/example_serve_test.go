@@ -107,8 +107,9 @@ func ExampleHandler() {
 		fmt.Println(err)
 		return
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
-	fmt.Println(server.Handler != nil)
+	mux := http.NewServeMux()
+	mux.Handle("/webhook/", handler)
+	fmt.Println(mux != nil)
 	// Output: true
 }
 

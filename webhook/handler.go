@@ -130,7 +130,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Draining() {
 		w.Header().Set("Connection", "close")
 	}
-	code := 0
+	var code int
 	if h != nil && h.verb == converts {
 		to := &noted{ResponseWriter: w}
 		s.conversions.ServeHTTP(to, r)

@@ -51,7 +51,7 @@ func PlaceOf(name, namespace string, definitions []*crd.Definition) Place {
 		}
 		p.Kinds = append(p.Kinds, kube.Kind{
 			GVK:    kube.GVK{Group: d.Spec.Group, Kind: d.Spec.Names.Kind},
-			Plural: d.Spec.Names.Plural, Scope: kube.Scope(d.Spec.Scope),
+			Plural: d.Spec.Names.Plural, Scope: d.Spec.Scope,
 		})
 	}
 	return p

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 	"github.com/pintle-go/pintle/webhook"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/manifest"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 

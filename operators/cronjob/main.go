@@ -27,7 +27,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 	"github.com/pintle-go/pintle/program"
 	"github.com/pintle-go/pintle/webhook"
 )

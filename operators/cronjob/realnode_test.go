@@ -15,8 +15,8 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v1"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v1 "github.com/pintle-go/pintle/operators/cronjob/api/v1"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 )
 
 // parse returns the times of a schedule.

@@ -9,7 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"pgregory.net/rapid"
 
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 )
 
 // noon is an arbitrary time at which a schedule of each hour is due.

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v1"
-	"github.com/pintle-go/pintle/operators/cronjob/api/v2"
+	v1 "github.com/pintle-go/pintle/operators/cronjob/api/v1"
+	v2 "github.com/pintle-go/pintle/operators/cronjob/api/v2"
 )
 
 // definition has both versions. Objects are stored in v2.

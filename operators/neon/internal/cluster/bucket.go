@@ -108,15 +108,16 @@ func earlier(ctx context.Context, c *api.NeonCluster, store *minio.Client, bucke
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tenants := storePrefix(c) + "pageserver/tenants/"
-	for o := range store.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: tenants, MaxKeys: 1}) {
-		if o.Err != nil {
-			return fmt.Sprintf("list objects of bucket %q: %v%s", bucket, o.Err, remedy(c, o.Err))
-		}
-		return fmt.Sprintf("bucket %q has data of an earlier cluster in %s: restore its Secret %s with the annotations, "+
-			"or make a NeonCluster with another bucket or prefix, or delete that data if nobody needs it",
-			bucket, tenants, KeysName(c.Name))
+	o, found := <-store.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: tenants, MaxKeys: 1})
+	switch {
+	case !found:
+		return ""
+	case o.Err != nil:
+		return fmt.Sprintf("list objects of bucket %q: %v%s", bucket, o.Err, remedy(c, o.Err))
 	}
-	return ""
+	return fmt.Sprintf("bucket %q has data of an earlier cluster in %s: restore its Secret %s with the annotations, "+
+		"or make a NeonCluster with another bucket or prefix, or delete that data if nobody needs it",
+		bucket, tenants, KeysName(c.Name))
 }
 
 // isNew reports whether a cluster has no keys, and never had any.

@@ -105,11 +105,11 @@ func TestClaimUnsettled(t *testing.T) {
 		return err
 	}
 	kubetest.Eventually(t, "the claim takes no owner", func() error {
-		if owner(fmt.Sprintf(`[{"apiVersion":"apps/v1","kind":"StatefulSet","name":%q,"uid":%q}]`, name, set.UID)) != nil {
-			return nil
+		if owner(fmt.Sprintf(`[{"apiVersion":"apps/v1","kind":"StatefulSet","name":%q,"uid":%q}]`, name, set.UID)) == nil {
+			w.ok(owner("null"))
+			return errors.New("it takes one")
 		}
-		w.ok(owner("null"))
-		return errors.New("it takes one")
+		return nil
 	})
 
 	w.change(func(c *api.NeonCluster) { c.Spec.Pageservers.Count = 1 })
