@@ -33,14 +33,16 @@ const (
 	held               // the owner does not
 )
 
-// testify decides by an object of the owner. One that was made since the owner is deleted says nothing: a run that had
-// begun before has made it, and the garbage collector may have been there already.
+// testify decides by an object of the owner. One that was made since the owner is deleted, by a run that had begun
+// before, and has a reference says nothing: the garbage collector may have been there before it. Times have a
+// resolution of a second, so the object may as well be older. Without a reference it has lost it all the same.
 func (p *Plan) testify(child metav1.Object) testimony {
 	deleted, created := p.owner.GetDeletionTimestamp(), child.GetCreationTimestamp()
 	switch {
-	case deleted != nil && !created.Before(deleted):
-		return silent
 	case slices.ContainsFunc(child.GetOwnerReferences(), p.isOwner):
+		if deleted != nil && !created.Before(deleted) {
+			return silent
+		}
 		return held
 	case child.GetAnnotations()[Mark] != "", child.GetDeletionTimestamp() != nil, metav1.GetControllerOfNoCopy(child) != nil:
 		return silent
