@@ -43,7 +43,8 @@ type Issuer struct {
 	Names []string
 	// Secret is the name of the Secret. Default: the Service's name followed by "-tls".
 	Secret string
-	// Targets are the objects that get the bundle.
+	// Targets are the objects that get the bundle, in each address that is the Service, or a URL
+	// whose host is one of the certificate's names. Other addresses are those of other processes.
 	Targets []Target
 
 	// Lifetime is that of a serving certificate. It is replaced after two thirds of it.

@@ -40,7 +40,7 @@ func TestIssues(t *testing.T) {
 	}
 	defer audited.Close()
 	issuer := &certificate.Issuer{
-		Client: audited, Namespace: namespace, Service: "farm",
+		Client: audited, Namespace: namespace, Service: "farm", Names: []string{"127.0.0.1"},
 		Targets: []certificate.Target{certificate.ValidatingWebhooks(hook.Name)},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
