@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -68,7 +69,10 @@ func (o Operator) parts() ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if port != 0 {
+	switch {
+	case port == 0 && o.called():
+		return nil, errors.New("webhooks need an Address in the Options")
+	case port != 0:
 		parts = append(parts, part{"service", []any{o.service()}})
 	}
 	if o.Install.Objects != nil {

@@ -194,8 +194,6 @@ func (o Operator) withDefaults() (Operator, error) {
 		wrong = append(wrong, err)
 	} else if err := s.Check(o.Definitions); err != nil {
 		wrong = append(wrong, err)
-	} else if port, err := o.port(); o.called() && port == 0 && err == nil {
-		wrong = append(wrong, errors.New("webhooks need an Address in the Options"))
 	}
 	return o, errors.Join(append(wrong, controller.Validate(o.Options, o.Controllers...))...)
 }
