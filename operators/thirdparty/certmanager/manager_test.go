@@ -58,6 +58,8 @@ import (
 // cert-manager never ends the recorders of its events, nor the timers of renewals. Its program ends instead. A
 // watch of metadata of controller-runtime may end while an event is passed on, and then nobody takes the event.
 func TestMain(m *testing.M) {
+	// Without a logger controller-runtime prints a stack, as a program does that panics.
+	ctrl.SetLogger(logr.Discard())
 	os.Exit(leak.Run(m,
 		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
