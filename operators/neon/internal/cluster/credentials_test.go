@@ -55,9 +55,23 @@ func (k *keyring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case is:
 		http.ServeContent(w, r, "", time.Now(), bytes.NewReader(object))
+	case r.Method == http.MethodGet && r.URL.Query().Has("list-type"):
+		k.list(w, r)
 	case r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusNotFound)
 	}
+}
+
+// list answers with the names of the objects of a bucket that begin with a prefix.
+func (k *keyring) list(w http.ResponseWriter, r *http.Request) {
+	bucket := strings.TrimSuffix(r.URL.Path, "/") + "/"
+	fmt.Fprint(w, "<ListBucketResult><IsTruncated>false</IsTruncated>")
+	for _, path := range slices.Sorted(maps.Keys(k.objects)) {
+		if name, in := strings.CutPrefix(path, bucket); in && strings.HasPrefix(name, r.URL.Query().Get("prefix")) {
+			fmt.Fprintf(w, "<Contents><Key>%s</Key></Contents>", name)
+		}
+	}
+	fmt.Fprint(w, "</ListBucketResult>")
 }
 
 // running returns the pods of the cluster.
