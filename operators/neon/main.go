@@ -120,7 +120,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Clusters: clusters, Projects: projects, Secrets: secrets, Services: services, StatefulSets: sets,
 		Deployments: deployments, Pods: pods, Branches: branches, Policies: closed, Budgets: budgets, Peers: peers,
 		Clients: clients, Dial: dial, Monitor: monitor, Hooks: cmp.Or(*hooksURL, serviceURL(client.Namespace())),
-		Issued: issued, Claims: kube.For[corev1.PersistentVolumeClaim](client),
+		Issued: issued,
 	}
 	tenants := &project.Operator{
 		Projects: projects, Clusters: clusters, Branches: branches, Clients: clients, Monitor: monitor,

@@ -53,7 +53,6 @@ func TestBadStores(t *testing.T) {
 		Branches: kube.For[api.NeonBranch](client).In(ns), Pods: kube.For[corev1.Pod](client).In(ns),
 		Policies: kube.For[networkingv1.NetworkPolicy](client).In(ns),
 		Budgets:  kube.For[policyv1.PodDisruptionBudget](client).In(ns),
-		Claims:   kube.For[corev1.PersistentVolumeClaim](client).In(ns),
 		Hooks:    "http://hooks", Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}},
 	}
 	op.Start()

@@ -55,7 +55,6 @@ type Operator struct {
 	Pods         kube.Resource[corev1.Pod]
 	Policies     kube.Resource[networkingv1.NetworkPolicy]
 	Budgets      kube.Resource[policyv1.PodDisruptionBudget]
-	Claims       kube.Resource[corev1.PersistentVolumeClaim]
 	// Issued are the Certificates of cert-manager. Without it no cluster can have an issuer.
 	Issued *kube.Resource[certmanager.Certificate]
 	// Peers are those that the NetworkPolicies let in besides the cluster's own pods.

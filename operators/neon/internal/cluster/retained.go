@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -114,37 +112,9 @@ func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster, p *pl
 			unsettled[n.ObjectName] = fmt.Errorf("settle what becomes of the volume: %w", err)
 		case set.Status.ObservedGeneration < set.Generation:
 			unsettled[n.ObjectName] = errUnseen
-		default:
-			if err := op.unowned(ctx, set, want); err != nil {
-				unsettled[n.ObjectName] = err
-			}
 		}
 	}
 	return unsettled
-}
-
-// unowned says why the claim of a StatefulSet does not go with it, or does not stay, as it should. That the
-// controller of StatefulSets has seen the change is no proof: it counts changes that it could not make.
-func (op *Operator) unowned(
-	ctx context.Context, s *appsv1.StatefulSet, want appsv1.PersistentVolumeClaimRetentionPolicyType,
-) error {
-	of := metav1.FormatLabelSelector(s.Spec.Selector)
-	for v, err := range op.Claims.In(s.Namespace).Labeled(of).List(ctx) {
-		if err != nil {
-			return fmt.Errorf("look who owns the volume: %w", err)
-		}
-		if v.Name != "data-"+s.Name+"-0" || v.DeletionTimestamp != nil {
-			continue
-		}
-		owned := slices.ContainsFunc(v.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == s.UID })
-		switch deletes := want == appsv1.DeletePersistentVolumeClaimRetentionPolicyType; {
-		case owned && !deletes:
-			return fmt.Errorf("the controller of StatefulSets has not removed the owner of claim %s, which is to stay", v.Name)
-		case !owned && deletes && len(v.OwnerReferences) == 0: // it takes no claim from another owner
-			return fmt.Errorf("the controller of StatefulSets has not made the StatefulSet the owner of claim %s", v.Name)
-		}
-	}
-	return nil
 }
 
 // ownership returns what becomes of the claims of a StatefulSet when it is deleted.

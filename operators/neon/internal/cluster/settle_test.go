@@ -1,24 +1,18 @@
 package cluster
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 )
 
@@ -62,62 +56,6 @@ func TestOneVolumeUnsettled(t *testing.T) {
 	w.ready()
 	w.until("its volume is gone", func(*api.NeonCluster) bool {
 		_, err := w.claims.Get(t.Context(), "data-"+pageserverName("main", 2)+"-0")
-		return apierrors.IsNotFound(err)
-	})
-}
-
-// TestClaimUnsettled takes a pageserver away whose claim takes no owner. Its StatefulSet stays until it does: the
-// claim would stay alone.
-func TestClaimUnsettled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	name := pageserverName("main", 2)
-	claim := "data-" + name + "-0"
-	policies := kube.For[admissionregistrationv1.ValidatingAdmissionPolicy](w.client)
-	bindings := kube.For[admissionregistrationv1.ValidatingAdmissionPolicyBinding](w.client)
-	p := new(admissionregistrationv1.ValidatingAdmissionPolicy)
-	p.Name = "ownerless." + w.ns
-	rule := admissionregistrationv1.NamedRuleWithOperations{}
-	rule.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
-	rule.APIGroups, rule.APIVersions, rule.Resources = []string{""}, []string{"v1"}, []string{"persistentvolumeclaims"}
-	p.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{
-		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{rule},
-	}
-	p.Spec.Validations = []admissionregistrationv1.Validation{{
-		Expression: fmt.Sprintf("object.metadata.name != %q || !has(object.metadata.ownerReferences)", claim),
-	}}
-	_, err := policies.Create(t.Context(), p)
-	w.ok(err)
-	t.Cleanup(func() { _ = policies.Delete(context.Background(), p.Name) })
-	b := new(admissionregistrationv1.ValidatingAdmissionPolicyBinding)
-	b.Name, b.Spec.PolicyName = p.Name, p.Name
-	b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
-	b.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-		MatchLabels: map[string]string{corev1.LabelMetadataName: w.ns},
-	}}
-	_, err = bindings.Create(t.Context(), b)
-	w.ok(err)
-	t.Cleanup(func() { _ = bindings.Delete(context.Background(), b.Name) })
-	set, err := w.sets.Get(t.Context(), name)
-	w.ok(err)
-	owner := func(references string) error {
-		_, err := w.claims.Patch(t.Context(), claim, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":`+references+`}}`))
-		return err
-	}
-	kubetest.Eventually(t, "the claim takes no owner", func() error {
-		if owner(fmt.Sprintf(`[{"apiVersion":"apps/v1","kind":"StatefulSet","name":%q,"uid":%q}]`, name, set.UID)) == nil {
-			w.ok(owner("null"))
-			return errors.New("it takes one")
-		}
-		return nil
-	})
-
-	w.change(func(c *api.NeonCluster) { c.Spec.Pageservers.Count = 1 })
-	w.until("the cluster says so", says("pageserver/2", "the owner of claim "+claim))
-	w.ok(bindings.Delete(t.Context(), b.Name))
-	w.until("the pageserver has left", w.servers(1))
-	w.until("its volume is gone", func(*api.NeonCluster) bool {
-		_, err := w.claims.Get(t.Context(), claim)
 		return apierrors.IsNotFound(err)
 	})
 }

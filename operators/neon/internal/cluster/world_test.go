@@ -226,7 +226,6 @@ func (w *world) start() {
 		StatefulSets: kube.For[appsv1.StatefulSet](client).In(w.ns), Deployments: kube.For[appsv1.Deployment](client).In(w.ns),
 		Policies: kube.For[networkingv1.NetworkPolicy](client).In(w.ns), Budgets: kube.For[policyv1.PodDisruptionBudget](client).In(w.ns),
 		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}, Wrap: w.watched}, Hooks: "http://operator", Dial: dial,
-		Claims:       kube.For[corev1.PersistentVolumeClaim](client).In(w.ns),
 		EmptiedAfter: 3 * time.Second, RemovalLimit: 8 * time.Second, Certificates: w.terms,
 	}
 	if w.issuer != nil {
