@@ -2,10 +2,8 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -19,23 +17,9 @@ import (
 	"github.com/pintle-go/pintle/crd"
 )
 
-// conversionOptions say how conversions are served. The zero value works.
-type conversionOptions struct {
-	Logger *slog.Logger // slog.Default by default
-
-	// Settling is how long after its start a handler lets the API server ask again for a kind or a version
-	// that it does not know: during a rollout another replica may know it. By default it is 30 seconds.
-	Settling time.Duration
-
-	// Draining reports whether the program stops. Unknown kinds and versions are asked for again then. By
-	// default it never does.
-	Draining func() bool
-}
-
 const (
-	conversionVersion  = "apiextensions.k8s.io/v1"
-	conversionKind     = "ConversionReview"
-	conversionSettling = 30 * time.Second
+	conversionVersion = "apiextensions.k8s.io/v1"
+	conversionKind    = "ConversionReview"
 	// conversionTime is how long the API server waits for an answer, less a margin.
 	conversionTime = 30*time.Second - 500*time.Millisecond
 	// maxConverted is how large an object may be, and maxConversion all of a request. The API server sends
@@ -44,32 +28,16 @@ const (
 	maxConversion = 32 << 20
 )
 
-// handleConversions answers the API server's requests for the conversion of objects, by the functions of
-// definitions: see [crd.Converts]. The API server asks by HTTPS. The counterpart is
-// conversion.NewWebhookHandler of controller-runtime.
+// newConversions returns the handler of the API server's requests for the conversion of objects, by the
+// functions of definitions: see [crd.Converts]. It shares the memory and the settings of a server.
 //
 // If a conversion fails, panics or takes longer than the API server waits, the answer is a review that
 // names the object and the version. A panic is logged. A request that is no review gets a text with a
 // status of 400 and above.
 //
 // A function that does not return keeps its goroutine until it does.
-func handleConversions(o conversionOptions, definitions ...*crd.Definition) (http.Handler, error) {
-	c, err := newConversions(o, definitions)
-	if err != nil {
-		return nil, err
-	}
-	c.memory = &server{free: maxConversion + maxBody, counts: newCounts(nil)}
-	return c, nil
-}
-
-func newConversions(o conversionOptions, definitions []*crd.Definition) (*conversions, error) {
-	c := &conversions{
-		log: cmp.Or(o.Logger, slog.Default()), draining: o.Draining, kinds: make(map[schema.GroupKind]*crd.Definition),
-		settled: time.Now().Add(cmp.Or(o.Settling, conversionSettling)),
-	}
-	if o.Settling < 0 {
-		return nil, errors.New("serve conversions: Settling is negative")
-	}
+func newConversions(s *server, definitions []*crd.Definition) (*conversions, error) {
+	c := &conversions{server: s, kinds: make(map[schema.GroupKind]*crd.Definition)}
 	for _, d := range definitions {
 		if err := d.Err(); err != nil {
 			return nil, fmt.Errorf("serve conversions: %w", err)
@@ -84,11 +52,8 @@ func newConversions(o conversionOptions, definitions []*crd.Definition) (*conver
 }
 
 type conversions struct {
-	log      *slog.Logger
-	draining func() bool
-	settled  time.Time
-	kinds    map[schema.GroupKind]*crd.Definition
-	memory   *server // bounds the bytes of all requests
+	*server
+	kinds map[schema.GroupKind]*crd.Definition
 }
 
 // These are the types of k8s.io/apiextensions-apiserver, with the objects as they were received.
@@ -118,11 +83,11 @@ type conversionResult struct {
 }
 
 func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	in := &inflight{server: c.memory}
+	in := &inflight{server: c.server}
 	q, problem := readConversion(in, r)
 	if problem != nil {
 		in.release()
-		c.log.Warn("a conversion failed", "code", problem.code, "error", problem, "from", r.RemoteAddr)
+		c.Logger.Warn("a conversion failed", "code", problem.code, "error", problem, "from", r.RemoteAddr)
 		if problem.code == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
 		}
@@ -130,7 +95,7 @@ func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	converted, err := c.inTime(in, q, r)
-	if errors.Is(err, crd.ErrVersion) && (time.Now().Before(c.settled) || c.draining != nil && c.draining()) {
+	if errors.Is(err, crd.ErrVersion) && c.unsettled() {
 		// The API server asks again, on a new connection, which may reach another replica.
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close")
@@ -139,7 +104,7 @@ func (c *conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := &conversionResponse{UID: q.UID, ConvertedObjects: converted, Result: conversionResult{Status: "Success"}}
 	if err != nil {
-		c.log.Warn("a conversion failed", "version", q.DesiredAPIVersion, "error", err)
+		c.Logger.Warn("a conversion failed", "version", q.DesiredAPIVersion, "error", err)
 		answer.ConvertedObjects = []jsontext.Value{}
 		answer.Result = conversionResult{"Failed", err.Error()}
 	}
@@ -244,7 +209,7 @@ func (c *conversions) one(object jsontext.Value, desired string) (converted json
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			c.log.Error("the conversion of an object panicked", "kind", head.Kind, "namespace", head.Metadata.Namespace,
+			c.Logger.Error("the conversion of an object panicked", "kind", head.Kind, "namespace", head.Metadata.Namespace,
 				"name", head.Metadata.Name, "version", desired, "panic", v, "stack", string(debug.Stack()))
 			err = fmt.Errorf("the conversion panicked: %v", v)
 		}

@@ -66,7 +66,7 @@ func optionsOf(group, version string) crd.Options { return crd.Options{Kind: kin
 // serve begins to answer the API server for definitions.
 func (h *hooked) serve(t *testing.T, definitions ...*crd.Definition) {
 	t.Helper()
-	handler, err := handleConversions(conversionOptions{Logger: slog.New(slog.DiscardHandler)}, definitions...)
+	handler, err := handleConversions(Options{Logger: slog.New(slog.DiscardHandler)}, definitions...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,17 @@ func toV2(from *timerV1, to *timer) error {
 	return nil
 }
 
-func converter(t *testing.T, o conversionOptions) http.Handler {
+// handleConversions returns a handler that has memory for a body which is too large.
+func handleConversions(o Options, definitions ...*crd.Definition) (http.Handler, error) {
+	o.MaxBytes = maxConversion + maxBody
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	return newConversions(s, definitions)
+}
+
+func converter(t *testing.T, o Options) http.Handler {
 	t.Helper()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -110,7 +120,7 @@ func timerOf(name, version, spec string) string {
 
 // A list keeps its order and its number, whatever the versions of its objects are.
 func TestConversionList(t *testing.T) {
-	got := convertedTo(t, converting(converter(t, conversionOptions{}), conversionOf("example.com/v2",
+	got := convertedTo(t, converting(converter(t, Options{}), conversionOf("example.com/v2",
 		timerOf("c", "v1", `{"cron":"1"}`), timerOf("a", "v2", `{"schedule":"2","zone":"UTC"}`),
 		timerOf("b", "v1", `{"cron":"3"}`))))
 	want := []string{timerOf("c", "v2", `{"schedule":"1"}`), timerOf("a", "v2", `{"schedule":"2","zone":"UTC"}`),
@@ -123,7 +133,7 @@ func TestConversionList(t *testing.T) {
 			t.Errorf("%s\nwant %s", got.ConvertedObjects[i], want[i])
 		}
 	}
-	w := converting(converter(t, conversionOptions{}), conversionOf("example.com/v2"))
+	w := converting(converter(t, Options{}), conversionOf("example.com/v2"))
 	none := strings.Contains(w.Body.String(), `"convertedObjects":[]`)
 	if got := convertedTo(t, w); got.Result.Status != "Success" || !none {
 		t.Errorf("no objects: %s", w.Body)
@@ -133,7 +143,7 @@ func TestConversionList(t *testing.T) {
 // A conversion that fails is a review that names the object and the version.
 func TestConversionFails(t *testing.T) {
 	var log bytes.Buffer
-	h, err := handleConversions(conversionOptions{Logger: slog.New(slog.NewTextHandler(&log, nil)), Settling: time.Nanosecond},
+	h, err := handleConversions(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Settling: time.Nanosecond},
 		timers(toV2))
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +184,7 @@ func TestConversionFails(t *testing.T) {
 
 // What is no review gets a text.
 func TestConversionBadRequest(t *testing.T) {
-	h := converter(t, conversionOptions{})
+	h := converter(t, Options{})
 	review := func(rest string) io.Reader {
 		return strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"` + rest)
 	}
@@ -232,7 +242,7 @@ func (endlessly) Read(p []byte) (int, error) {
 func TestConversionUnknownVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		draining := false
-		h := converter(t, conversionOptions{Draining: func() bool { return draining }})
+		h := converter(t, Options{Draining: func() bool { return draining }})
 		ask := func() *httptest.ResponseRecorder {
 			return converting(h, conversionOf("example.com/v3", timerOf("a", "v1", `{}`)))
 		}
@@ -244,7 +254,7 @@ func TestConversionUnknownVersion(t *testing.T) {
 			}
 		}
 		again("young")
-		time.Sleep(conversionSettling)
+		time.Sleep(defaultSettling)
 		if got := convertedTo(t, ask()); got.Result.Status != "Failed" {
 			t.Errorf("settled: %+v", got)
 		}
@@ -260,7 +270,7 @@ func TestConversionUnknownVersion(t *testing.T) {
 // A function that does not return in time is a review too, before the API server gives up.
 func TestConversionOutlives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := converter(t, conversionOptions{})
+		h := converter(t, Options{})
 		for query, want := range map[string]time.Duration{
 			"": conversionTime, "?timeout=30s": conversionTime, "?timeout=5s": 4500 * time.Millisecond,
 			"?timeout=1h": conversionTime, "?timeout=x": conversionTime, "?timeout=-1s": conversionTime,
@@ -281,11 +291,11 @@ func TestConversionsRefuses(t *testing.T) {
 	for want, definitions := range map[string][]*crd.Definition{
 		"singular": {wrong}, "two definitions of Timer.example.com": {timers(toV2), timers(toV2)},
 	} {
-		if _, err := handleConversions(conversionOptions{}, definitions...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := handleConversions(Options{}, definitions...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s: %v", want, err)
 		}
 	}
-	if _, err := handleConversions(conversionOptions{Settling: -1}); err == nil {
+	if _, err := handleConversions(Options{Settling: -1}); err == nil {
 		t.Error("a negative time")
 	}
 }

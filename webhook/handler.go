@@ -73,6 +73,24 @@ func Handler(o Options, hooks ...Hook) (http.Handler, error) {
 }
 
 func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	if definitions := ofDefinitions(hooks); len(definitions) > 0 {
+		if s.conversions, err = newConversions(s, definitions); err != nil {
+			return nil, err
+		}
+	}
+	for _, each := range hooks {
+		s.hooks[each.Path()] = each.base()
+		s.counts.show(each.Path())
+	}
+	return s, nil
+}
+
+// newServer returns a server without hooks.
+func newServer(o Options) (*server, error) {
 	s := &server{
 		Options: o, hooks: make(map[string]*hook), counts: newCounts(o.Metrics),
 		free: cmp.Or(o.MaxBytes, defaultMaxBytes),
@@ -90,18 +108,6 @@ func (h *hook) handler(o Options, hooks []Hook) (http.Handler, error) {
 		s.Draining = func() bool { return false }
 	}
 	s.settled = s.Now().Add(cmp.Or(o.Settling, defaultSettling))
-	if definitions := ofDefinitions(hooks); len(definitions) > 0 {
-		c := conversionOptions{Logger: s.Logger, Settling: o.Settling, Draining: s.Draining}
-		converter, err := newConversions(c, definitions)
-		if err != nil {
-			return nil, err
-		}
-		converter.memory, s.conversions = s, converter
-	}
-	for _, each := range hooks {
-		s.hooks[each.Path()] = each.base()
-		s.counts.show(each.Path())
-	}
 	return s, nil
 }
 
@@ -110,7 +116,7 @@ type server struct {
 	Options
 	hooks map[string]*hook // by path
 	// conversions answers for the hooks that convert.
-	conversions http.Handler
+	conversions *conversions
 	counts      *counts
 	settled     time.Time
 

@@ -35,16 +35,11 @@ func listen(o Options, hooks []Hook) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	const host = "127.0.0.1"
-	authority, err := pki.New(time.Now(), localLife)
-	if err != nil {
-		return nil, fmt.Errorf("make authority: %w", err)
-	}
-	certificate, err := authority.Serving([]string{host}, time.Now(), localLife)
+	certificate, bundle, err := pki.Loopback(time.Now(), localLife)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate: %w", err)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open a port for webhooks: %w", err)
 	}
@@ -60,7 +55,7 @@ func listen(o Options, hooks []Hook) (*local, error) {
 		_ = server.ServeTLS(listener, "", "") // it ends with Close
 	}()
 	return &local{
-		url: "https://" + listener.Addr().String(), bundle: pki.Bundle([]pki.Authority{authority}),
+		url: "https://" + listener.Addr().String(), bundle: bundle,
 		registered: &registered{hooks: hooks},
 		close: func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)

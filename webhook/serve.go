@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pintle-go/pintle/certificate"
@@ -29,11 +30,11 @@ func (h *hook) serve(o *controller.Options, issuer *certificate.Issuer, hooks []
 	if err != nil {
 		return err
 	}
-	o.Routes = append(o.Routes[:len(o.Routes):len(o.Routes)],
-		controller.Route{Pattern: prefix, Handler: handler, MaxBody: maxBody})
+	o.Routes = append(slices.Clip(o.Routes),
+		controller.Route{Pattern: prefix, Handler: handler, MaxBody: maxConversion})
 	for _, each := range hooks {
 		if b := each.base(); b.verb == converts {
-			o.Converts = append(o.Converts[:len(o.Converts):len(o.Converts)], b.kind.GVK)
+			o.Converts = append(slices.Clip(o.Converts), b.kind.GVK)
 		}
 	}
 	run := func(ctx context.Context) error {
@@ -43,10 +44,10 @@ func (h *hook) serve(o *controller.Options, issuer *certificate.Issuer, hooks []
 	if issuer != nil {
 		run = issuer.Run
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: issuer.GetCertificate}
-		o.Checks = append(o.Checks[:len(o.Checks):len(o.Checks)],
+		o.Checks = append(slices.Clip(o.Checks),
 			controller.Check{Name: "certificate of the webhooks", Ready: issuer.Ready})
 	}
-	o.Runnables = append(o.Runnables[:len(o.Runnables):len(o.Runnables)], controller.Runnable{
+	o.Runnables = append(slices.Clip(o.Runnables), controller.Runnable{
 		Name: "webhooks", EveryReplica: true,
 		Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() { stopping.Store(true) })

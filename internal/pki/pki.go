@@ -206,3 +206,14 @@ func sign(template *x509.Certificate, by Authority) (Authority, error) {
 	cert, err := x509.ParseCertificate(der)
 	return Authority{cert, key}, err
 }
+
+// Loopback makes the certificate of a server at 127.0.0.1, by an authority that nobody else has, and the
+// bundle by which clients know it.
+func Loopback(now time.Time, life time.Duration) (certificate *tls.Certificate, bundle []byte, err error) {
+	authority, err := New(now, life)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err = authority.Serving([]string{"127.0.0.1"}, now, life)
+	return certificate, Bundle([]Authority{authority}), err
+}

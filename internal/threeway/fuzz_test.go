@@ -36,25 +36,11 @@ func FuzzPatch(f *testing.F) {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
 	f.Fuzz(func(t *testing.T, raw, other []byte) {
-		if o, err := parse(raw); err != nil || reflect.TypeOf(o) != reflect.TypeFor[map[string]any]() {
+		before, after, ok := shown(raw, other)
+		if !ok {
 			return
 		}
-		project := func(object []byte) ([]byte, error) {
-			var v fuzzed
-			if err := json.Unmarshal(object, &v); err != nil {
-				return nil, err
-			}
-			return json.Marshal(v)
-		}
-		before, err := project(raw)
-		if err != nil {
-			return
-		}
-		after, err := project(other)
-		if err != nil {
-			return
-		}
-		patch, err := Patch(raw, before, after, project)
+		patch, err := Patch(raw, before, after, projectFuzzed)
 		if errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrInexpressible) {
 			return
 		}
@@ -68,15 +54,37 @@ func FuzzPatch(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := project(next)
+		got, err := projectFuzzed(next)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if after, err = project(after); err != nil {
+		if after, err = projectFuzzed(after); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(decodeJSON(t, got), decodeJSON(t, after)) {
 			t.Fatalf("got    %s\nraw    %s\nbefore %s\nafter  %s\npatch  %s", got, raw, before, after, patch)
 		}
 	})
+}
+
+// projectFuzzed returns what the type of the fuzz tests shows of an object.
+func projectFuzzed(object []byte) ([]byte, error) {
+	var v fuzzed
+	if err := json.Unmarshal(object, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// shown returns what the type shows of an object and of a changed one, if both can be read.
+func shown(raw, other []byte) (before, after []byte, ok bool) {
+	if o, err := parse(raw); err != nil || reflect.TypeOf(o) != reflect.TypeFor[map[string]any]() {
+		return nil, nil, false
+	}
+	before, err := projectFuzzed(raw)
+	if err != nil {
+		return nil, nil, false
+	}
+	after, err = projectFuzzed(other)
+	return before, after, err == nil
 }

@@ -1,7 +1,6 @@
 package threeway
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -182,16 +181,7 @@ func TestJSONPatchRefusesDuplicates(t *testing.T) {
 func TestJSONPatchProperties(t *testing.T) {
 	var patches, refused int
 	rapid.Check(t, func(t *rapid.T) {
-		root := shape{'o', genFields(t, 3)}
-		project := func(text []byte) ([]byte, error) {
-			out, _ := root.project(decodeJSON(t, text))
-			return json.Marshal(out)
-		}
-		raw := mustJSON(t, root.genDoc(t, true))
-		before, err := project(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, project, raw, before := genType(t)
 		after, err := project(mustJSON(t, root.change(t, decodeJSON(t, before))))
 		if err != nil {
 			t.Fatal(err)
@@ -240,36 +230,22 @@ func FuzzJSONPatch(f *testing.F) {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
 	f.Fuzz(func(t *testing.T, raw, other []byte) {
-		if o, err := parse(raw); err != nil || reflect.TypeOf(o) != reflect.TypeFor[map[string]any]() {
+		before, after, ok := shown(raw, other)
+		if !ok {
 			return
 		}
-		project := func(object []byte) ([]byte, error) {
-			var v fuzzed
-			if err := json.Unmarshal(object, &v); err != nil {
-				return nil, err
-			}
-			return json.Marshal(v)
-		}
-		before, err := project(raw)
-		if err != nil {
-			return
-		}
-		after, err := project(other)
-		if err != nil {
-			return
-		}
-		patch, err := JSONPatch(raw, before, after, project)
+		patch, err := JSONPatch(raw, before, after, projectFuzzed)
 		if errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrInexpressible) {
 			return
 		}
 		if err != nil {
 			t.Fatalf("%v\nraw    %s\nbefore %s\nafter  %s", err, raw, before, after)
 		}
-		got, err := project(applied(t, raw, patch))
+		got, err := projectFuzzed(applied(t, raw, patch))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if after, err = project(after); err != nil {
+		if after, err = projectFuzzed(after); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(decodeJSON(t, got), decodeJSON(t, after)) {

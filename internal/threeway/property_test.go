@@ -274,19 +274,25 @@ func decodeJSON(t rapid.TB, text []byte) any {
 	return v
 }
 
+// genType draws a type, an object with members that the type does not know, and what the type shows of it.
+func genType(t *rapid.T) (root shape, project func([]byte) ([]byte, error), raw, before []byte) {
+	root = shape{'o', genFields(t, 3)}
+	project = func(text []byte) ([]byte, error) {
+		out, _ := root.project(decodeJSON(t, text))
+		return json.Marshal(out)
+	}
+	raw = mustJSON(t, root.genDoc(t, true))
+	before, err := project(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, project, raw, before
+}
+
 func TestProperties(t *testing.T) {
 	var patches, refused int
 	rapid.Check(t, func(t *rapid.T) {
-		root := shape{'o', genFields(t, 3)}
-		project := func(text []byte) ([]byte, error) {
-			out, _ := root.project(decodeJSON(t, text))
-			return json.Marshal(out)
-		}
-		raw := mustJSON(t, root.genDoc(t, true))
-		before, err := project(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, project, raw, before := genType(t)
 		if patch, err := Patch(raw, before, before, project); patch != nil || err != nil {
 			t.Fatalf("no change: got %s, %v", patch, err)
 		}

@@ -80,18 +80,14 @@ func register(ctx context.Context, t testing.TB, client *kube.Client, hooks []we
 
 // serve serves with the certificate of an authority that nobody else has.
 func serve(h http.Handler) (s *httptest.Server, bundle []byte, err error) {
-	authority, err := pki.New(time.Now(), 24*time.Hour)
-	if err != nil {
-		return nil, nil, err
-	}
-	certificate, err := authority.Serving([]string{"127.0.0.1"}, time.Now(), 24*time.Hour)
+	certificate, bundle, err := pki.Loopback(time.Now(), 24*time.Hour)
 	if err != nil {
 		return nil, nil, err
 	}
 	s = httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
-	return s, pki.Bundle([]pki.Authority{authority}), nil
+	return s, bundle, nil
 }
 
 // install creates a configuration, and removes it at the end.
